@@ -40,6 +40,7 @@ except OSError as error:
 """
 
 _LOG_CHECK_INTERVAL_S = 10.0
+_ENDED_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         pass
     return _state(pid) not in {"", "Z", "X"}
+
+
+async def wait_ended(pids: Sequence[int], timeout_s: float) -> bool:
+    """Wait until none of `pids`, processes that need not be ours, is running; False after `timeout_s`."""
+    deadline_s = asyncio.get_running_loop().time() + timeout_s
+    while any(map(is_running, pids)):
+        if asyncio.get_running_loop().time() >= deadline_s:
+            return False
+        await asyncio.sleep(_ENDED_POLL_S)
+    return True
 
 
 def _state(pid: int) -> str:
