@@ -1,0 +1,305 @@
+"""Owns the language of the engine: keys, commands that go in, facts that are stored, and the Step that comes out.
+Never holds behaviour beyond naming its own parts: NamedTuples, immutable at a fifth of a frozen dataclass's price.
+Called by every room; a change here is a change of the audit's meaning and of what replay can read.
+
+Instants are integer microseconds since the Unix epoch (UTC) and end in `_at_us`. Keys are 63-bit and time-ordered:
+41 bits of milliseconds since 2024-01-01, 9 bits of writer, 13 bits of sequence. Variables are immutable JSON whose
+numbers are int or Decimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Key: TypeAlias = int
+Variables: TypeAlias = Mapping[str, Any]
+
+KEY_EPOCH_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
+WRITER_BITS = 9
+SEQUENCE_BITS = 13
+KEY_TIME_SHIFT = WRITER_BITS + SEQUENCE_BITS
+RECORD_SCHEMA_VERSION = 1
+
+
+class Tags(NamedTuple):
+    """Who pays and how urgent it is; in every row of an instance."""
+
+    tenant: str = "default"
+    product: str = "none"
+    feature: str = "none"
+    priority: str = "normal"
+    deadline_ms: int = 30_000
+
+
+class DefinitionRef(NamedTuple):
+    """The exact process definition that an instance is pinned to."""
+
+    key: Key
+    process_id: str
+    version: int
+    content_hash: str  # sha256 of the deployed file, hex
+
+
+# --- what a job reports beside its variables; measured by the shell and the task, never by the core -------------
+
+
+class Attempt(NamedTuple):
+    """One call of one replica. Instants are null where that moment never came."""
+
+    replica: str
+    pool: str
+    model: str
+    model_version: str
+    protocol: str  # grpc | http
+    outcome: str  # ok | error | timeout | cancelled | client_disconnected
+    sent_at_us: int
+    done_at_us: int
+    first_chunk_at_us: int | None = None
+    first_token_at_us: int | None = None
+    last_token_at_us: int | None = None
+    chunks: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens_estimated: bool = False
+    finish_reason: str | None = None
+    error_code: str | None = None
+    grpc_status: str | None = None
+    message: str | None = None
+    billable: bool = True
+
+
+class Decision(NamedTuple):
+    """A choice and its reason in words."""
+
+    name: str
+    chosen: str | None
+    reason: str
+    details: Variables  # inputs, runners-up, filter counts
+
+
+class Usage(NamedTuple):
+    """A measured quantity of one priced thing; `cost_usd` is null when no price is known, never a silent zero."""
+
+    sku: str
+    quantity: Decimal
+    unit: str  # FOCUS unit: Tokens, Requests, GPU-Seconds
+    price_id: str | None
+    unit_price_usd: Decimal | None
+    cost_usd: Decimal | None
+    estimated: bool
+    billable: bool
+    model: str
+    replica: str | None
+
+
+class JobReport(NamedTuple):
+    """What the shell measured of one job."""
+
+    queued_at_us: int
+    started_at_us: int
+    finished_at_us: int
+    attempts: tuple[Attempt, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    usage: tuple[Usage, ...] = ()
+
+
+# --- commands: the only way in, and the only truth; `key` is the first key that this command may mint -----------
+
+
+class Start(NamedTuple):
+    key: Key  # becomes the process instance's key
+    definition: DefinitionRef
+    engine_version: str
+    request_id: str  # UUID of the request, minted by the gateway
+    tags: Tags
+    variables: Variables
+    online: bool  # an online instance lives and dies in memory and never waits for a person
+
+
+class JobCompleted(NamedTuple):
+    key: Key
+    job_key: Key
+    variables: Variables
+    report: JobReport
+
+
+class JobFailed(NamedTuple):
+    key: Key
+    job_key: Key
+    error_code: str
+    message: str
+    retryable: bool
+    report: JobReport
+
+
+class BpmnErrorThrown(NamedTuple):
+    key: Key
+    job_key: Key
+    error_code: str
+    message: str
+    variables: Variables
+    report: JobReport
+
+
+class JobStopped(NamedTuple):
+    """A job that the core asked to stop has stopped; its activity ends now, with what was used until then."""
+
+    key: Key
+    job_key: Key
+    report: JobReport
+
+
+class TimerFired(NamedTuple):
+    key: Key
+    timer_key: Key
+
+
+class Cancel(NamedTuple):
+    """End the instance from outside; running jobs are stopped first and report what they used."""
+
+    key: Key
+    error_code: str  # CLIENT_DISCONNECTED | CANCELLED | DEADLINE_EXCEEDED
+    message: str
+
+
+class Abort(NamedTuple):
+    """Close an instance whose owner died: its jobs are gone and cannot report."""
+
+    key: Key
+    message: str
+
+
+Command: TypeAlias = Start | JobCompleted | JobFailed | BpmnErrorThrown | JobStopped | TimerFired | Cancel | Abort
+
+
+# --- facts: one row each in the audit, a pure fold of the commands ----------------------------------------------
+
+
+class InstanceStarted(NamedTuple):
+    start: Start
+
+
+class ActivityEnded(NamedTuple):
+    """One activity instance (event, gateway or task), written when it ends."""
+
+    activity_instance_key: Key
+    element_id: str
+    element_type: str
+    element_name: str
+    state: str  # completed | terminated | failed
+    started_at_us: int
+    ended_at_us: int
+    job_key: Key | None = None
+    job_queued_at_us: int | None = None
+    job_started_at_us: int | None = None
+    job_finished_at_us: int | None = None
+    error_code: str | None = None
+    message: str | None = None
+    taken_flow_ids: tuple[str, ...] = ()  # sequence flows taken out of this element, for the walked path
+    variables: Variables | None = None  # every variable that this activity changed, after output mapping
+
+
+class AttemptMade(NamedTuple):
+    activity_instance_key: Key
+    element_id: str
+    attempt_no: int  # 1-based over the whole instance
+    attempt: Attempt
+
+
+class DecisionMade(NamedTuple):
+    activity_instance_key: Key
+    element_id: str
+    decision: Decision
+
+
+class UsageMeasured(NamedTuple):
+    activity_instance_key: Key
+    element_id: str
+    attempt_no: int
+    usage: Usage
+
+
+class IncidentRaised(NamedTuple):
+    incident_key: Key
+    activity_instance_key: Key | None
+    element_id: str | None
+    error_code: str
+    message: str
+
+
+class InstanceEnded(NamedTuple):
+    state: str  # completed | terminated | aborted
+    end_element_id: str | None
+    error_code: str | None
+    message: str | None
+    started_at_us: int
+    ended_at_us: int
+    attempts: int
+    activities: int
+
+
+Fact: TypeAlias = (
+    InstanceStarted | ActivityEnded | AttemptMade | DecisionMade | UsageMeasured | IncidentRaised | InstanceEnded
+)
+
+
+class Record(NamedTuple):
+    """A row to be: a command (position < 0: minus its ordinal, from 1) or a fact (position > 0, from 1).
+
+    Two number lines, so that how commands are packed into rows cannot move a fact's position.
+    """
+
+    position: int
+    at_us: int
+    body: Command | Fact
+
+
+# --- the way out ------------------------------------------------------------------------------------------------
+
+
+class Job(NamedTuple):
+    """One call of a task for one activity instance."""
+
+    key: Key
+    activity_instance_key: Key
+    element_id: str
+    topic: str
+    headers: Mapping[str, str]
+    variables: Variables  # everything visible from the activity: its own inputs first, then outwards
+    execution: int  # how often this element has been entered in this instance, from 1
+    attempt: int  # of this job (job retries), from 1
+
+
+class Timer(NamedTuple):
+    key: Key
+    activity_instance_key: Key
+    element_id: str
+    due_at_us: int
+
+
+OutcomeState: TypeAlias = Literal["completed", "terminated", "aborted"]
+
+
+class Outcome(NamedTuple):
+    """How the instance ended. `error` is the process variable of that name, or what ended the instance from outside:
+    an object with code, message and retryable. Null means success."""
+
+    state: OutcomeState
+    end_element_id: str | None
+    error: Variables | None
+    variables: Variables
+    incident_key: Key | None = None
+
+
+class Step(NamedTuple):
+    """Everything that one apply asks of the shell; nothing else leaves the core."""
+
+    records: tuple[Record, ...]
+    start: tuple[Job, ...]
+    stop: tuple[Key, ...]  # job keys: cancel, then send JobStopped
+    arm: tuple[Timer, ...]
+    disarm: tuple[Key, ...]  # timer keys
+    outcome: Outcome | None
+    next_key: Key  # first key not minted yet
