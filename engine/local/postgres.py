@@ -11,10 +11,10 @@ import re
 import signal
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -22,7 +22,8 @@ import psycopg
 from psycopg import sql
 
 from engine.local import cluster as files
-from engine.local.cluster import Cluster, PostgresError, find_binaries
+from engine.local.binaries import PostgresError, find_binaries
+from engine.local.cluster import Cluster, PostgresConfig
 from engine.local.process import ChildLog, ChildProcess, wait_ended
 
 __all__ = [
@@ -40,50 +41,6 @@ _POLL_S = 0.05
 _FAST_SHUTDOWN_S = 60.0
 _IMMEDIATE_SHUTDOWN_S = 10.0
 _SHUTDOWN = ((signal.SIGINT, _FAST_SHUTDOWN_S), (signal.SIGQUIT, _IMMEDIATE_SHUTDOWN_S))
-
-# What durability and this supervisor's own bookkeeping rest on.
-_FIXED_SETTINGS = {
-    "fsync": "on",
-    "full_page_writes": "on",
-    "synchronous_commit": "on",
-    "logging_collector": "off",
-    "log_destination": "stderr",
-    "lc_messages": "C",
-    "log_startup_progress_interval": "1s",
-    "unix_socket_permissions": "0700",
-}
-_OWN_SETTINGS = {"listen_addresses", "port", "unix_socket_directories", "data_directory", "hba_file"}
-# For a machine that the gateway and its replicas share.
-_SMALL_MACHINE_SETTINGS = {
-    "shared_buffers": "128MB",
-    "max_connections": "50",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "log_line_prefix": "%m [%p] ",
-}
-
-
-@dataclass(frozen=True)
-class PostgresConfig:
-    """Where and how the local Postgres runs.
-
-    `data_dir` holds PGDATA (in `data`), password, log and lock. `binaries` is a folder with `postgres` and
-    `initdb` (default: see find_binaries). `port` opens 127.0.0.1 beside the Unix socket. `user` is the
-    account that root runs the server under. `start_timeout_s` is the time without any progress after which a
-    start has failed. `settings` are server parameters; those that durability rests on are refused.
-    """
-
-    data_dir: Path
-    binaries: Path | None = None
-    port: int | None = None
-    user: str | None = None
-    start_timeout_s: float = 300.0
-    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        """Raises ValueError with every setting that may not be given."""
-        if refused := sorted(self.settings.keys() & (_FIXED_SETTINGS.keys() | _OWN_SETTINGS)):
-            raise ValueError(f"these Postgres settings are fixed: {', '.join(refused)}")
 
 
 @dataclass(frozen=True)
@@ -179,10 +136,10 @@ class EmbeddedPostgres:
         """
         if self._lock is not None:
             raise PostgresError("this Postgres is already started")
-        config = self._config
-        self._cluster = await asyncio.to_thread(
-            files.locate_cluster, config.data_dir, config.binaries, config.user, self._say
-        )
+        said: list[str] = []
+        self._cluster = await asyncio.to_thread(files.locate_cluster, self._config, said.append)
+        for line in said:
+            self._say(line)
         self._lock = files.lock_home(self._cluster.home)
         self.failure = None
         try:
@@ -200,7 +157,8 @@ class EmbeddedPostgres:
             await self.stop()
             raise
         self._exited = asyncio.get_running_loop().create_future()
-        self._watch = asyncio.create_task(self._watch_child())
+        self._watch = asyncio.create_task(self._watch_child(self._exited))
+        self._watch.add_done_callback(self._settle_on_error)
 
     async def stop(self) -> None:
         """Fast shutdown (SIGINT), then immediate (SIGQUIT), then SIGKILL; free the folder. Idempotent."""
@@ -214,6 +172,7 @@ class EmbeddedPostgres:
             if self._exited and not self._exited.done():
                 self._exited.set_result(code)
         if self._lock is not None:
+            files.remove_socket_folder(self._located())
             os.close(self._lock)
             self._lock = None
 
@@ -259,18 +218,8 @@ class EmbeddedPostgres:
 
     async def _launch(self) -> None:
         cluster = self._located()
-        config = self._config
         files.make_owned_folder(cluster.socket_folder, cluster.account)
-        settings = {
-            **_SMALL_MACHINE_SETTINGS,
-            **config.settings,
-            **_FIXED_SETTINGS,
-            "unix_socket_directories": str(cluster.socket_folder),
-            "listen_addresses": "" if config.port is None else "127.0.0.1",
-            "port": str(config.port or 5432),
-        }
-        options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        self._child = await self._spawn("postgres", "-D", str(cluster.data), *options)
+        self._child = await self._spawn("postgres", *files.server_arguments(self._config, cluster))
         try:
             await self._wait_ready(self._child)
         except BaseException:
@@ -330,9 +279,7 @@ class EmbeddedPostgres:
         async with await self._connect_as_superuser() as connection:
             found = await connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
             if not await found.fetchone():
-                verifier = connection.pgconn.encrypt_password(
-                    self._password.encode(), ROLE.encode(), b"scram-sha-256"
-                )
+                verifier = connection.pgconn.encrypt_password(self._password.encode(), ROLE.encode(), b"scram-sha-256")
                 await connection.execute(
                     sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {} IN ROLE pg_monitor").format(
                         sql.Identifier(ROLE), sql.Literal(verifier.decode())
@@ -341,9 +288,7 @@ class EmbeddedPostgres:
             found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE])
             if not await found.fetchone():
                 await connection.execute(
-                    sql.SQL("CREATE DATABASE {} OWNER {}").format(
-                        sql.Identifier(DATABASE), sql.Identifier(ROLE)
-                    )
+                    sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(ROLE))
                 )
 
     async def _connect_as_superuser(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
@@ -368,9 +313,13 @@ class EmbeddedPostgres:
             raise PostgresError(f"an earlier Postgres in {cluster.data} cannot be stopped (pids {survivors})")
         files.remove_leftovers(cluster)
 
-    async def _watch_child(self) -> None:
+    def _settle_on_error(self, watch: asyncio.Task[None]) -> None:
+        """Nobody may wait for ever because the watch itself has a bug."""
+        if not watch.cancelled() and (error := watch.exception()) and self._exited and not self._exited.done():
+            self._exited.set_exception(error)
+
+    async def _watch_child(self, exited: asyncio.Future[int]) -> None:
         """Restart a crashed server as the policy allows; else settle `wait_exited` and say why."""
-        assert self._exited is not None
         now_s = asyncio.get_running_loop().time
         crashes: deque[float] = deque(maxlen=self._restart.max_crashes + 1)
         launch_error = ""
@@ -378,13 +327,10 @@ class EmbeddedPostgres:
             code = await self._running_child().wait()
             crashes.append(now_s())
             reason = launch_error or f"Postgres {_exit_text(code)}"
-            if (
-                len(crashes) > self._restart.max_crashes
-                and crashes[-1] - crashes[0] <= self._restart.window_s
-            ):
+            if len(crashes) > self._restart.max_crashes and crashes[-1] - crashes[0] <= self._restart.window_s:
                 self.failure = f"{reason} ({len(crashes)} crashes in {self._restart.window_s:g} s)"
                 self._say(f"giving up: {self.failure}")
-                self._exited.set_result(code)
+                exited.set_result(code)
                 return
             self._say(f"{reason}; restarting")
             await asyncio.sleep(min(0.1 * 2 ** (len(crashes) - 1), 5.0))
@@ -392,7 +338,7 @@ class EmbeddedPostgres:
                 await self._end_leftovers()
                 await self._launch()
                 launch_error = ""
-            except (PostgresError, OSError) as error:
+            except (PostgresError, OSError, psycopg.Error) as error:
                 # The child has ended: the next turn counts it as one more crash.
                 launch_error = str(error)
             else:

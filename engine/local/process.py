@@ -39,6 +39,16 @@ except OSError as error:
     sys.exit(f"cannot execute {argv[0]}: {error}")
 """
 
+# Answers with the access that an account really has, ACLs and mounts included; mode bits do not tell.
+_ACCESS_PROBE = """
+import os, sys
+uid, gid, name, *paths = sys.argv[1:]
+os.initgroups(name, int(gid))
+os.setgid(int(gid))
+os.setuid(int(uid))
+print(*(int(os.access(path, os.R_OK | os.X_OK)) for path in paths))
+"""
+
 _LOG_CHECK_INTERVAL_S = 10.0
 _ENDED_POLL_S = 0.05
 
@@ -66,6 +76,16 @@ def launch_argv(
         *("-I", "-S", "-c", _LAUNCHER),
         *(str(os.getpid()), str(int(death_signal)), *who, *argv),
     ]
+
+
+def can_reach(account: Account, *paths: Path) -> bool:
+    """Whether `account` may read and enter or run every one of `paths`; needs root. Raises PermissionError."""
+    who = [str(account.uid), str(account.gid), account.name]
+    command = [sys.executable, "-I", "-S", "-c", _ACCESS_PROBE, *who]
+    answer = subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise PermissionError(f"cannot act as the account {account.name}: {answer.stderr.strip()}")
+    return set(answer.stdout.split()) == {"1"}
 
 
 def is_running(pid: int) -> bool:
@@ -96,9 +116,7 @@ def _state(pid: int) -> str:
         except OSError:
             return ""
         return stat.rpartition(")")[2].split()[0]
-    listed = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return listed.stdout.strip()[:1]
 
 
