@@ -1,0 +1,191 @@
+"""Owns the routes of API clients: KServe v2 `infer`, Triton's `generate` and `generate_stream`; raw ASGI.
+Never decides about a request's life: it submits the call, waits for the commit and says what the instance ended with.
+Called by uvicorn through the app, once per request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.api import kserve
+from engine.api.exchange import (
+    Disconnected,
+    DisconnectWatch,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    mint_request_id,
+    read_body,
+)
+from engine.api.headers import read_tags
+from engine.errors import Code, Rejected, meaning_of
+from engine.inference import Operation
+from engine.records import Tags
+
+if TYPE_CHECKING:
+    from engine.api.gateway import Gateway
+    from engine.run import Run, RunResult
+
+_NO_TAGS = Tags("unknown", "unknown", "unknown", "unknown", 0)
+
+
+class InferenceEndpoint:
+    """One operation's endpoint. Path parameters: `model` and, where the client names one, `version`."""
+
+    def __init__(self, gateway: Gateway, operation: Operation):
+        self._gateway = gateway
+        self._operation = operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gateway = self._gateway
+        arrived_at_us = gateway.now_us()
+        request_id = mint_request_id(arrived_at_us)
+        path = scope["path_params"]
+        model, version = path["model"], path.get("version", "")
+        tags = _NO_TAGS
+        try:
+            peer = scope["client"][0] if scope.get("client") else None
+            tags = read_tags(scope["headers"], peer, gateway.settings.defaults)
+            body = await read_body(scope, receive, gateway.settings.server.max_body_bytes)
+            call = kserve.read_call(self._operation, model, version, body)
+            run = gateway.submit(call, tags, request_id, arrived_at_us)
+        except Disconnected:
+            gateway.count_refusal(Code.CLIENT_DISCONNECTED)
+            return
+        except Rejected as refusal:
+            await self._refuse(send, refusal, tags, request_id, model)
+            return
+        streaming = self._operation is Operation.GENERATE_STREAM
+        watch = DisconnectWatch(receive, lambda: run.cancel(*_LEFT), at_once=streaming)
+        try:
+            if streaming:
+                await self._stream(send, run, request_id, call.client_id)
+            else:
+                await self._answer_once(send, run, request_id, call.client_id)
+        finally:
+            watch.close()
+            gateway.observe(self._operation, run, arrived_at_us)
+
+    async def _refuse(self, send: Send, refusal: Rejected, tags: Tags, request_id: str, model: str) -> None:
+        """Say no, once the audit knows that it was said."""
+        status = meaning_of(refusal.code).http_status
+        if not await self._gateway.record_refusal(refusal, tags, request_id, model, self._operation, status):
+            refusal = Rejected(
+                Code.JOURNAL_UNAVAILABLE, "the audit cannot be written, so no answer is given", retry_after_ms=1000
+            )
+            status = meaning_of(refusal.code).http_status
+        headers = [*_request_headers(request_id), *_retry_after(refusal.retry_after_ms)]
+        if refusal.code == Code.BODY_TOO_LARGE:
+            headers.append((b"connection", b"close"))
+        body = kserve.write_error(
+            refusal.code, refusal.message, refusal.retry_after_ms, problems=refusal.fields.get("problems")
+        )
+        await answer(send, status, headers, body)
+
+    async def _answer_once(self, send: Send, run: Run, request_id: str, client_id: str) -> None:
+        try:
+            result = await run.result()
+        except Rejected as refusal:
+            await _say_refused(send, refusal, request_id, run)
+            return
+        await _say_result(send, result, request_id, run, client_id)
+
+    async def _stream(self, send: Send, run: Run, request_id: str, client_id: str) -> None:
+        """Server-sent events in Triton's form. Until the first chunk an error is a plain answer with its own status."""
+        opened = False
+        try:
+            async for chunk in run.chunks():
+                if not opened:
+                    await run.started
+                    await _open_stream(send, run, request_id)
+                    opened = True
+                await send(_body(b"data: " + chunk.data + b"\n\n", more=True))
+            result = await run.result()
+        except Rejected as refusal:
+            if not opened:
+                await _say_refused(send, refusal, request_id, run)
+                return
+            await send(_body(_event(refusal.code, refusal.message), more=False))
+            return
+        if opened:
+            error = result.outcome.error
+            ending = _event(str(error.get("code")), str(error.get("message"))) if error else b""
+            await send(_body(ending, more=False))
+        elif result.outcome.error is None:
+            await _open_stream(send, run, request_id)
+            await send(_body(b"", more=False))
+        else:
+            await _say_result(send, result, request_id, run, client_id)
+
+
+_LEFT = (Code.CLIENT_DISCONNECTED, "the client closed the connection")
+
+
+def _event(code: str, message: str) -> bytes:
+    return b"data: " + kserve.write_error(code, message) + b"\n\n"
+
+
+def _body(data: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def _open_stream(send: Send, run: Run, request_id: str) -> None:
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        *_request_headers(request_id),
+        *_run_headers(run),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def _say_refused(send: Send, refusal: Rejected, request_id: str, run: Run) -> None:
+    headers = [*_request_headers(request_id), *_run_headers(run), *_retry_after(refusal.retry_after_ms)]
+    status = meaning_of(refusal.code).http_status
+    await answer(send, status, headers, kserve.write_error(refusal.code, refusal.message, refusal.retry_after_ms))
+
+
+async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, client_id: str) -> None:
+    outcome = result.outcome
+    headers = [*_request_headers(request_id), *_run_headers(run)]
+    if outcome.error is None and result.answer is not None:
+        await answer(send, 200, headers, kserve.write_answer(result.answer, client_id))
+        return
+    error = outcome.error or {"code": Code.ENGINE_FAULT, "message": "the process ended without an answer"}
+    code = str(error.get("code", Code.ENGINE_FAULT))
+    retry_after_ms = _whole(error.get("retry_after_ms"))
+    incident = str(outcome.incident_key) if outcome.incident_key is not None else None
+    body = kserve.write_error(
+        code, str(error.get("message", "")), retry_after_ms, replica=error.get("replica"), incident_key=incident
+    )
+    await answer(send, meaning_of(code).http_status, [*headers, *_retry_after(retry_after_ms)], body)
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int) else None
+
+
+def _request_headers(request_id: str) -> Headers:
+    return [(b"conch-request-id", request_id.encode())]
+
+
+def _run_headers(run: Run) -> Headers:
+    """What a client may want to quote to the operator: the process instance, who answered, after how many attempts."""
+    headers = [
+        (b"conch-process-instance", str(run.key).encode()),
+        (b"conch-attempts", str(run.attempts).encode()),
+    ]
+    if run.replica:
+        headers.append((b"conch-replica", run.replica.encode()))
+    if run.degraded:
+        headers.append((b"conch-degraded", run.degraded.encode("latin-1", "replace")))
+    return headers
+
+
+def _retry_after(retry_after_ms: int | None) -> Headers:
+    """RFC 9110 Retry-After has whole seconds: rounded up, so that nobody comes back too early."""
+    if retry_after_ms is None:
+        return []
+    return [(b"retry-after", str(max(1, -(-retry_after_ms // 1000))).encode())]

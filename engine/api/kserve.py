@@ -1,0 +1,168 @@
+"""Owns the wire form of KServe v2 inference and of Triton's generate extension: JSON to call, answer to JSON.
+Never touches a model, a replica or the engine.
+Called by the inference routes. Protocol: KServe "Open Inference Protocol" v2 and Triton's generate extension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import orjson
+
+from engine.errors import Code, Rejected
+from engine.inference import InferenceAnswer, InferenceCall, Operation, Tensor
+
+DATATYPES = frozenset(
+    ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES")
+)
+_SHARED_MEMORY = "shared_memory_region"
+_MAX_NESTING = 32
+
+
+def read_call(operation: Operation, model: str, version: str, body: bytes) -> InferenceCall:
+    """The call that a request body stands for.
+
+    Raises Rejected(MALFORMED_JSON) with the place, or Rejected(INVALID_ARGUMENT) naming every problem.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        message = f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        raise Rejected(Code.MALFORMED_JSON, message) from None
+    if not isinstance(document, dict):
+        raise Rejected(Code.INVALID_ARGUMENT, f"the body must be a JSON object, not {_kind(document)}")
+    if operation is Operation.INFER:
+        return _read_infer(model, version, document, len(body))
+    client_id = document.pop("id", "")
+    if not isinstance(client_id, str):
+        raise Rejected(Code.INVALID_ARGUMENT, f"`id` must be a string, not {_kind(client_id)}")
+    return InferenceCall(operation, model, version, client_id, body=document, size_bytes=len(body))
+
+
+def _read_infer(model: str, version: str, document: dict[str, Any], size_bytes: int) -> InferenceCall:
+    problems: list[str] = []
+    client_id = document.get("id", "")
+    if not isinstance(client_id, str):
+        problems.append(f"`id` must be a string, not {_kind(client_id)}")
+    parameters = document.get("parameters", {})
+    if not isinstance(parameters, dict):
+        problems.append(f"`parameters` must be an object, not {_kind(parameters)}")
+    inputs = document.get("inputs")
+    tensors: list[Tensor] = []
+    if not isinstance(inputs, list) or not inputs:
+        problems.append("`inputs` must be a non-empty list of tensors")
+    else:
+        tensors = [tensor for at, item in enumerate(inputs) if (tensor := _read_tensor(at, item, problems))]
+        names = [tensor.name for tensor in tensors]
+        problems += [
+            f"input `{name}` is given more than once" for name in dict.fromkeys(names) if names.count(name) > 1
+        ]
+    outputs = _read_outputs(document.get("outputs", []), problems)
+    if problems:
+        raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems), problems=tuple(problems))
+    return InferenceCall(
+        Operation.INFER, model, version, client_id, tuple(tensors), outputs, {}, parameters, size_bytes=size_bytes
+    )
+
+
+def _read_tensor(at: int, item: Any, problems: list[str]) -> Tensor | None:
+    where = f"inputs[{at}]"
+    if not isinstance(item, dict):
+        problems.append(f"{where} must be an object, not {_kind(item)}")
+        return None
+    before = len(problems)
+    name, datatype, shape = item.get("name"), item.get("datatype"), item.get("shape")
+    data, parameters = item.get("data"), item.get("parameters", {})
+    if not isinstance(name, str) or not name:
+        problems.append(f"{where}.name must be a non-empty string")
+    if datatype not in DATATYPES:
+        problems.append(f"{where}.datatype is {datatype!r}; it must be one of {', '.join(sorted(DATATYPES))}")
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        problems.append(f"{where}.shape must be a list of integers that are not negative")
+    if not isinstance(parameters, dict):
+        problems.append(f"{where}.parameters must be an object")
+    elif _SHARED_MEMORY in parameters:
+        problems.append(f"{where} names a shared memory region; it would not exist on the replica: send `data`")
+    if not isinstance(data, list):
+        problems.append(f"{where}.data must be a list (binary tensor data is not supported over HTTP)")
+    if len(problems) > before or not isinstance(data, list) or not isinstance(shape, list):
+        return None
+    flat = _flat(data, where, problems)
+    if flat is not None and len(flat) != prod(shape):
+        problems.append(f"{where} (`{name}`) has {len(flat)} elements, but its shape {shape} needs {prod(shape)}")
+    return Tensor(str(name), str(datatype), tuple(shape), flat or (), parameters) if len(problems) == before else None
+
+
+def _flat(data: list[Any], where: str, problems: list[str]) -> list[Any] | None:
+    """Row-major elements of a flat or nested list."""
+    if not data or not isinstance(data[0], list):
+        if any(isinstance(element, (list, dict)) or element is None for element in data):
+            problems.append(f"{where}.data mixes elements with lists, objects or null")
+            return None
+        return data
+    level: list[Any] = data
+    for _ in range(_MAX_NESTING):
+        if not level or not isinstance(level[0], list):
+            return _flat(level, where, problems)
+        if not all(isinstance(part, list) and len(part) == len(level[0]) for part in level):
+            problems.append(f"{where}.data is ragged: nested lists of one level must have one length")
+            return None
+        level = [element for part in level for element in part]
+    problems.append(f"{where}.data is nested more than {_MAX_NESTING} levels deep")
+    return None
+
+
+def _read_outputs(outputs: Any, problems: list[str]) -> tuple[str, ...]:
+    if not isinstance(outputs, list):
+        problems.append(f"`outputs` must be a list, not {_kind(outputs)}")
+        return ()
+    names = []
+    for at, item in enumerate(outputs):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            problems.append(f"outputs[{at}] must be an object with a `name`")
+        elif isinstance(item.get("parameters"), dict) and _SHARED_MEMORY in item["parameters"]:
+            problems.append(f"outputs[{at}] names a shared memory region; it would not exist on the replica")
+        else:
+            names.append(item["name"])
+    return tuple(names)
+
+
+def write_answer(answer: InferenceAnswer, client_id: str) -> bytes:
+    """The body of a successful answer, with Triton's field names and order."""
+    document: dict[str, Any] = {"id": client_id} if client_id else {}
+    document["model_name"] = answer.model
+    document["model_version"] = answer.version
+    if answer.parameters:
+        document["parameters"] = answer.parameters
+    if answer.outputs:
+        document["outputs"] = list(_written(answer))
+    else:
+        document.update(answer.body)
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _written(answer: InferenceAnswer) -> Iterator[Mapping[str, Any]]:
+    for tensor in answer.outputs:
+        yield {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.shape),
+            **({"parameters": tensor.parameters} if tensor.parameters else {}),
+            "data": tensor.data,
+        }
+
+
+def write_error(code: str, message: str, retry_after_ms: int | None = None, **more: object) -> bytes:
+    """Triton's error object with our code beside it, so that clients of either understand it."""
+    document: dict[str, object] = {"error": message, "code": code}
+    if retry_after_ms is not None:
+        document["retry_after_ms"] = retry_after_ms
+    document.update({name: value for name, value in more.items() if value is not None})
+    return orjson.dumps(document)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
