@@ -45,9 +45,9 @@ _SHUTDOWN = ((signal.SIGINT, _FAST_SHUTDOWN_S), (signal.SIGQUIT, _IMMEDIATE_SHUT
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """Give up at the crash number `max_crashes` + 1 within `window_s` seconds; 0 restarts never."""
+    """Restart a crashed server at most `max_restarts` times within `window_s` seconds, then give up."""
 
-    max_crashes: int = 0
+    max_restarts: int = 5
     window_s: float = 60.0
 
 
@@ -90,12 +90,12 @@ class EmbeddedPostgres:
         config: PostgresConfig,
         *,
         on_progress: Callable[[str], None] = lambda _: None,
-        restart: RestartPolicy = RestartPolicy(),
+        restart: RestartPolicy | None = None,
         on_restart: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._say = on_progress
-        self._restart = restart
+        self._restart = restart or RestartPolicy(max_restarts=0)
         self._on_restart = on_restart
         self._cluster: Cluster | None = None
         self._lock: int | None = None
@@ -321,13 +321,13 @@ class EmbeddedPostgres:
     async def _watch_child(self, exited: asyncio.Future[int]) -> None:
         """Restart a crashed server as the policy allows; else settle `wait_exited` and say why."""
         now_s = asyncio.get_running_loop().time
-        crashes: deque[float] = deque(maxlen=self._restart.max_crashes + 1)
+        crashes: deque[float] = deque(maxlen=self._restart.max_restarts + 1)
         launch_error = ""
         while True:
             code = await self._running_child().wait()
             crashes.append(now_s())
             reason = launch_error or f"Postgres {_exit_text(code)}"
-            if len(crashes) > self._restart.max_crashes and crashes[-1] - crashes[0] <= self._restart.window_s:
+            if len(crashes) > self._restart.max_restarts and crashes[-1] - crashes[0] <= self._restart.window_s:
                 self.failure = f"{reason} ({len(crashes)} crashes in {self._restart.window_s:g} s)"
                 self._say(f"giving up: {self.failure}")
                 exited.set_result(code)

@@ -141,16 +141,15 @@ class ChildLog:
         if self.path.exists() and self.path.stat().st_size > self._limit_bytes:
             shutil.copyfile(self.path, self.path.with_name(self.path.name + ".1"))
             os.truncate(self.path, 0)
+            self._read_to, self._partial = 0, b""
 
     def new_lines(self) -> list[str]:
         """The complete lines written since the last call (since construction, for the first)."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) < self._read_to:
-                self._read_to, self._partial = 0, b""
             file.seek(self._read_to)
-            content = self._partial + file.read(self._limit_bytes)
+            content = self._partial + file.read()
             self._read_to = file.tell()
         *complete, self._partial = content.split(b"\n")
         return [line.decode(errors="replace") for line in complete]
