@@ -245,6 +245,23 @@ Fact: TypeAlias = (
 )
 
 
+class Refusal(NamedTuple):
+    """A request that was turned away before an instance existed; a row of its own, under a key of its own.
+
+    `times` is above 1 where refusals that could not be written one by one were counted per second, tenant and code.
+    """
+
+    key: Key
+    request_id: str  # UUID minted by the gateway; "" for a count
+    tags: Tags
+    error_code: str
+    http_status: int
+    message: str
+    model: str  # as the client named it; "" where it named none
+    operation: str  # infer | generate | ... or the path of the request
+    times: int = 1
+
+
 class Record(NamedTuple):
     """A row to be: a command (position < 0: minus its ordinal, from 1) or a fact (position > 0, from 1).
 
@@ -253,7 +270,7 @@ class Record(NamedTuple):
 
     position: int
     at_us: int
-    body: Command | Fact
+    body: Command | Fact | Refusal
 
 
 # --- the way out ------------------------------------------------------------------------------------------------

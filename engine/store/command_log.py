@@ -1,0 +1,106 @@
+"""Owns the stored form of commands: one JSON array each, `[kind, at_us, field, ...]` in the order of the NamedTuple.
+Never interprets a command; a field added to a command goes last and has a default, so that old rows stay readable.
+Called by the encoder (writing) and by the queries (reading back for replay and recovery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from engine.records import (
+    Abort,
+    Attempt,
+    BpmnErrorThrown,
+    Cancel,
+    Command,
+    Decision,
+    DefinitionRef,
+    JobCompleted,
+    JobFailed,
+    JobReport,
+    JobStopped,
+    Start,
+    Tags,
+    TimerFired,
+    Usage,
+)
+from engine.store import json_text
+
+
+class LoggedCommand(NamedTuple):
+    """A command as it was applied: `ordinal` counts the commands of its instance from 1."""
+
+    ordinal: int
+    at_us: int
+    command: Command
+
+
+KIND_OF: Final[dict[type[Any], str]] = {
+    Start: "start",
+    JobCompleted: "job_completed",
+    JobFailed: "job_failed",
+    BpmnErrorThrown: "bpmn_error_thrown",
+    JobStopped: "job_stopped",
+    TimerFired: "timer_fired",
+    Cancel: "cancel",
+    Abort: "abort",
+}
+_TYPE_OF = {kind: command_type for command_type, kind in KIND_OF.items()}
+
+
+def encode(command: Command, at_us: int) -> bytes:
+    """One command as JSON. Raises json_text.Poison for strings that Postgres refuses."""
+    return json_text.dumps((KIND_OF[type(command)], at_us, *command))
+
+
+def pack(commands: Iterable[bytes]) -> bytes:
+    """Consecutive encoded commands as the payload of one row."""
+    return b"[" + b",".join(commands) + b"]"
+
+
+def unpack(first_ordinal: int, payload: Iterable[Any]) -> list[LoggedCommand]:
+    """The commands of one row, exactly as they were applied. Raises ValueError for a payload that is none."""
+    return [
+        LoggedCommand(ordinal, int(item[1]), _decode(item[0], item[2:]))
+        for ordinal, item in enumerate(payload, first_ordinal)
+    ]
+
+
+def _decode(kind: str, fields: list[Any]) -> Command:
+    try:
+        command_type = _TYPE_OF[kind]
+        command: Command = command_type(*fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a command that this version reads: {kind!r} with {len(fields)} fields") from error
+    if isinstance(command, Start):
+        return command._replace(definition=DefinitionRef(*command.definition), tags=Tags(*command.tags))
+    if isinstance(command, (JobCompleted, JobFailed, BpmnErrorThrown, JobStopped)):
+        return command._replace(report=_report(command.report))
+    return command
+
+
+def _report(fields: Iterable[Any]) -> JobReport:
+    queued_at_us, started_at_us, finished_at_us, attempts, decisions, usage = fields
+    return JobReport(
+        queued_at_us,
+        started_at_us,
+        finished_at_us,
+        attempts=_each(lambda item: Attempt(*item), attempts),
+        decisions=_each(lambda item: Decision(*item), decisions),
+        usage=_each(_usage, usage),
+    )
+
+
+def _each(build: Callable[[Any], Any], items: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(map(build, items))
+
+
+def _usage(fields: Iterable[Any]) -> Usage:
+    usage = Usage(*fields)
+    return usage._replace(
+        quantity=Decimal(usage.quantity),
+        unit_price_usd=None if usage.unit_price_usd is None else Decimal(usage.unit_price_usd),
+        cost_usd=None if usage.cost_usd is None else Decimal(usage.cost_usd),
+    )
