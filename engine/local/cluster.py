@@ -95,7 +95,9 @@ class Cluster:
     @property
     def socket_folder(self) -> Path:
         inside = self.home / "run"
-        if len(os.fsencode(inside / ".s.PGSQL.65535.lock")) < _SOCKET_PATH_BYTES:
+        # A comma separates folders for the server and for libpq alike.
+        is_short = len(os.fsencode(inside / ".s.PGSQL.65535.lock")) < _SOCKET_PATH_BYTES
+        if is_short and not set(',"') & set(str(inside)):
             return inside
         return Path("/tmp") / f"conch-{_digest(self.home)}"
 
@@ -180,7 +182,7 @@ def lock_home(home: Path) -> int:
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise PostgresError(

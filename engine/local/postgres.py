@@ -150,7 +150,7 @@ class EmbeddedPostgres:
                 await self._initialise()
             await self._launch()
             await self._ensure_database()
-        except OSError as error:
+        except (OSError, psycopg.Error) as error:
             await self.stop()
             raise PostgresError(f"cannot start Postgres in {self._cluster.home}: {error}") from error
         except BaseException:
@@ -303,7 +303,7 @@ class EmbeddedPostgres:
             if not survivors:
                 break
             owner = files.postmaster_pid(cluster.data)
-            self._say(f"stopping a Postgres left over from an earlier run (pid {owner or survivors[0]})")
+            self._say(f"stopping what an earlier Postgres left running ({len(survivors)} processes)")
             # Backends without a postmaster end by themselves; SIGKILL is for all that are left.
             for pid in survivors if number == signal.SIGKILL or owner not in survivors else [owner]:
                 with contextlib.suppress(ProcessLookupError):

@@ -129,7 +129,7 @@ class ChildLog:
     def __init__(self, path: Path, limit_bytes: int = 16 * 1024 * 1024) -> None:
         self.path = path
         self._limit_bytes = limit_bytes
-        self._read_to = path.stat().st_size if path.exists() else 0
+        self._begins_at = self._read_to = path.stat().st_size if path.exists() else 0
         self._partial = b""
 
     def open(self) -> int:
@@ -141,7 +141,7 @@ class ChildLog:
         if self.path.exists() and self.path.stat().st_size > self._limit_bytes:
             shutil.copyfile(self.path, self.path.with_name(self.path.name + ".1"))
             os.truncate(self.path, 0)
-            self._read_to, self._partial = 0, b""
+            self._begins_at, self._read_to, self._partial = 0, 0, b""
 
     def new_lines(self) -> list[str]:
         """The complete lines written since the last call (since construction, for the first)."""
@@ -155,11 +155,11 @@ class ChildLog:
         return [line.decode(errors="replace") for line in complete]
 
     def tail(self, lines: int = 20) -> str:
-        """The last `lines` lines, read from at most the last 64 KiB."""
+        """The last `lines` lines since construction, read from at most the last 64 KiB."""
         if not self.path.exists():
             return ""
         with self.path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
+            file.seek(max(self._begins_at, file.seek(0, os.SEEK_END) - 65536))
             return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
 
 

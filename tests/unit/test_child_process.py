@@ -4,13 +4,29 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from engine.local.process import ChildLog, ChildProcess, wait_ended
 
 T = TypeVar("T")
+
+_OWNER = """
+import asyncio, os
+from pathlib import Path
+from engine.local.process import ChildLog, ChildProcess
+
+async def main():
+    child = await ChildProcess.start(["/bin/sleep", "600"], log=ChildLog(Path(os.devnull)))
+    print(child.pid, flush=True)
+    await child.wait()
+
+asyncio.run(main())
+"""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -41,6 +57,15 @@ def test_a_child_that_ignores_the_polite_signal_is_killed_with_its_whole_group(t
         assert await child.end((signal.SIGTERM, 0.1)) == -signal.SIGKILL
 
     run(check())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
+def test_a_killed_process_takes_its_child_along() -> None:
+    with subprocess.Popen([sys.executable, "-c", _OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout
+        child = int(owner.stdout.readline())
+        owner.kill()
+        assert run(wait_ended([child], 30))
 
 
 def test_a_polite_child_ends_with_its_own_status(tmp_path: Path) -> None:
