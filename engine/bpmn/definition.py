@@ -90,6 +90,8 @@ class ProcessDefinition:
     nodes: Mapping[str, FlowNode]  # document order
     flows: Mapping[str, SequenceFlow]
     start_id: str
+    # Names that the start event's example output declares; None when it declares nothing.
+    start_variables: frozenset[str] | None = None
 
 
 class TopicSpec(NamedTuple):

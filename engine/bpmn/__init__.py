@@ -1,0 +1,30 @@
+"""Owns diagrams: reading them, judging them, drawing them and handing them to SpiffWorkflow.
+Never runs a process instance or reads a database.
+Called by core (which runs definitions), deployment, `conch check` and the picture of a walked path.
+"""
+
+from engine.bpmn.definition import (
+    ElementType,
+    FlowNode,
+    IoMapping,
+    ProcessDefinition,
+    SequenceFlow,
+    Static,
+    TimerDefinition,
+    TimerKind,
+    TopicSpec,
+)
+from engine.bpmn.dialect import parse
+
+__all__ = [
+    "ElementType",
+    "FlowNode",
+    "IoMapping",
+    "ProcessDefinition",
+    "SequenceFlow",
+    "Static",
+    "TimerDefinition",
+    "TimerKind",
+    "TopicSpec",
+    "parse",
+]

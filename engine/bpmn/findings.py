@@ -1,0 +1,29 @@
+"""Owns the list of problems that reading one file collects.
+Never decides what is wrong.
+Called by the dialect and the flow-node reader.
+"""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from engine.errors import Problem
+
+
+class Findings:
+    """Problems of one file, in the order they were found."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+
+    def add(self, element: etree._Element | None, rule: str, message: str, remedy: str) -> None:
+        """Note an error at `element`, or at the file as a whole."""
+        element_id = "" if element is None else element.get("id", "")
+        name = "" if element is None else name_of(element)
+        self.problems.append(Problem(self.file, element_id, name, rule, message, remedy))
+
+
+def name_of(element: etree._Element) -> str:
+    """The element's name with line breaks and runs of blanks as one blank."""
+    return " ".join(element.get("name", "").split())
