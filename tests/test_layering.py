@@ -19,7 +19,7 @@ ORDER = [
     {"core"},
     {"registry", "settings", "telemetry"},
     {"store"},
-    {"recovery", "run", "runtime"},
+    {"job", "meter", "recovery", "run", "runtime"},
     {"api"},
     {"local"},
     {"cli"},

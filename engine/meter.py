@@ -1,0 +1,63 @@
+"""Owns what the runtime counts: steps, attempts, incidents and live instances, with every metric child bound once.
+Never names a metric (telemetry does), reads a clock or decides anything.
+Called by the runtime with the records of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.bpmn.definition import ElementType
+from engine.records import ActivityEnded, AttemptMade, IncidentRaised, Record
+from engine.run import Run
+from engine.telemetry import Telemetry
+
+_SERVICE_TASK = ElementType.SERVICE_TASK.value
+
+
+class Meter:
+    """Metric children by the plain values that pick them. Every table is as bounded as the labels are."""
+
+    def __init__(self, telemetry: Telemetry):
+        self._telemetry = telemetry
+        self.active = telemetry.instances_active
+        self.apply_seconds: Callable[[float], None] = telemetry.apply_seconds.observe
+        self._steps: dict[tuple[str, str], Callable[[], None]] = {}
+        self._step_seconds: dict[str, Callable[[float], None]] = {}
+        self._attempts: dict[tuple[str, str], Callable[[], None]] = {}
+
+    def count(self, run: Run, records: tuple[Record, ...]) -> None:
+        """Count the facts of one step, and note on the run which replica was tried last."""
+        for position, _, body in records:
+            if position < 0:
+                continue
+            if isinstance(body, ActivityEnded):
+                self._step(body)
+            elif isinstance(body, AttemptMade):
+                run.attempts = body.attempt_no
+                run.replica = body.attempt.replica
+                self._attempt(body.attempt.replica, body.attempt.outcome)
+            elif isinstance(body, IncidentRaised):
+                self._telemetry.incidents.labels(body.error_code).inc()
+
+    def _step(self, ended: ActivityEnded) -> None:
+        picked = (ended.element_id, ended.state)
+        count = self._steps.get(picked)
+        if count is None:
+            label = self._telemetry.element(ended.element_id)
+            count = self._telemetry.steps.labels(label, ended.state).inc
+            self._steps[picked] = count
+        count()
+        if ended.element_type == _SERVICE_TASK:
+            observe = self._step_seconds.get(ended.element_id)
+            if observe is None:
+                label = self._telemetry.element(ended.element_id)
+                observe = self._telemetry.step_seconds.labels(label).observe
+                self._step_seconds[ended.element_id] = observe
+            observe((ended.ended_at_us - ended.started_at_us) / 1e6)
+
+    def _attempt(self, replica: str, outcome: str) -> None:
+        count = self._attempts.get((replica, outcome))
+        if count is None:
+            count = self._attempts[replica, outcome] = self._telemetry.attempts.labels(replica, outcome).inc
+        count()

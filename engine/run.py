@@ -1,0 +1,202 @@
+"""Owns what a client waits on: the run of one process instance, its chunks, its answer and how it ended.
+Never applies a command or touches the journal; it awaits commits that others made.
+Called by the api (which reads it), the runtime (which drives it) and tasks (through TaskContext, as Delivery).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple, Protocol
+
+from engine.errors import Code, LeaseLost, Rejected
+from engine.inference import Chunk, InferenceAnswer, InferenceCall
+from engine.records import Key, Outcome
+from engine.store.journal import Commit
+
+log = logging.getLogger("conch.run")
+
+CHUNKS_BUFFERED = 32  # per run; a task that is further ahead of its client waits
+
+
+class RunResult(NamedTuple):
+    """How a run ended, once every row of it is durable."""
+
+    outcome: Outcome
+    answer: InferenceAnswer | None
+    attempts: int  # calls of replicas
+    replica: str | None  # the last one called
+
+
+class Canceller(Protocol):
+    def __call__(self, key: Key, code: Code | str, message: str) -> None: ...
+
+
+class Run:
+    """One process instance as seen from outside. Its methods belong to the loop that made it."""
+
+    __slots__ = (
+        "_answer",
+        "_cancel",
+        "_chunks",
+        "_commits",
+        "_done",
+        "_readable",
+        "_releases",
+        "_writable",
+        "attempts",
+        "call",
+        "commit_timeout_s",
+        "key",
+        "replica",
+    )
+
+    def __init__(self, key: Key, call: InferenceCall, cancel: Canceller, commit_timeout_s: float):
+        self.key = key
+        self.call = call
+        self.commit_timeout_s = commit_timeout_s
+        self.attempts = 0
+        self.replica: str | None = None
+        self._cancel = cancel
+        self._answer: InferenceAnswer | None = None
+        self._chunks: deque[Chunk] = deque()
+        self._readable: asyncio.Event | None = None
+        self._writable: asyncio.Event | None = None
+        self._releases: list[Callable[[], None]] | None = []
+        self._commits: list[Commit] = []
+        self._done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key} {'ended' if self._done.done() else 'running'}>"
+
+    # --- for the client's side ----------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """True once the instance has left memory; its rows may still be on their way to the disk."""
+        return self._done.done()
+
+    async def started(self) -> None:
+        """Return when the Start and the first rows are durable.
+
+        Raises Rejected(JOURNAL_UNAVAILABLE) when they are not in time, Rejected(ABORTED) when ownership is lost.
+        """
+        await self._durable(self._commits[:1])
+
+    async def chunks(self) -> AsyncIterator[Chunk]:
+        """The stream's chunks in order; the first one only after `started`. Ends when the instance has ended.
+
+        Raises as `started` does. One reader only.
+        """
+        try:
+            await self.started()
+        except Rejected as refused:
+            self.cancel(refused.code, refused.message)
+            raise
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                if self._writable is not None:
+                    self._writable.set()
+                yield chunk
+            if self._done.done():
+                return
+            self._readable = self._readable or asyncio.Event()
+            self._readable.clear()
+            await self._readable.wait()
+
+    async def result(self) -> RunResult:
+        """Return how the run ended, after the commit of all its rows.
+
+        Raises Rejected(JOURNAL_UNAVAILABLE) when the rows are not durable in time: then there is no answer to give;
+        Rejected(ABORTED) when another process owns the instance now or this one goes down.
+        """
+        outcome = await asyncio.shield(self._done)
+        await self._durable(self._commits)
+        return RunResult(outcome, self._answer, self.attempts, self.replica)
+
+    def cancel(self, code: Code | str, message: str) -> None:
+        """End the run from outside; what was used until now is still recorded. Nothing happens when it has ended."""
+        if not self._done.done():
+            self._cancel(self.key, code, message)
+
+    # --- registry.Delivery: for tasks ---------------------------------------------------------------------------
+
+    async def emit(self, chunk: Chunk) -> None:
+        while len(self._chunks) >= CHUNKS_BUFFERED and not self._done.done():
+            self._writable = self._writable or asyncio.Event()
+            self._writable.clear()
+            await self._writable.wait()
+        if self._done.done():
+            return
+        self._chunks.append(chunk)
+        if self._readable is not None:
+            self._readable.set()
+
+    def deliver(self, answer: InferenceAnswer) -> None:
+        self._answer = answer
+
+    def defer(self, release: Callable[[], None]) -> None:
+        if self._releases is None:
+            _call(self.key, release)
+        else:
+            self._releases.append(release)
+
+    # --- for the runtime ----------------------------------------------------------------------------------------
+
+    def add_commit(self, commit: Commit) -> None:
+        self._commits.append(commit)
+
+    async def durable(self) -> None:
+        """Return when everything appended until now is durable. Raises what the commit raises."""
+        for commit in tuple(self._commits):
+            await commit
+
+    def end(self, outcome: Outcome) -> None:
+        if not self._done.done():
+            self._done.set_result(outcome)
+        self._leave()
+
+    def fail(self, error: Rejected) -> None:
+        """The run has no outcome that could be told: whoever waits gets `error`."""
+        if not self._done.done():
+            self._done.set_exception(error)
+            self._done.exception()  # nobody may be waiting, and that is no fault
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._readable is not None:
+            self._readable.set()
+        if self._writable is not None:
+            self._writable.set()
+        releases, self._releases = self._releases, None
+        for release in releases or ():
+            _call(self.key, release)
+
+    async def _durable(self, commits: list[Commit]) -> None:
+        try:
+            async with asyncio.timeout(self.commit_timeout_s):
+                for commit in tuple(commits):
+                    await commit
+        except TimeoutError:
+            raise Rejected(
+                Code.JOURNAL_UNAVAILABLE,
+                f"the audit rows were not durable within {self.commit_timeout_s:g} s, so there is no answer",
+                retry_after_ms=1000,
+            ) from None
+        except LeaseLost as lost:
+            raise owned_elsewhere(lost) from lost
+
+
+def owned_elsewhere(lost: LeaseLost) -> Rejected:
+    """What a client is told when another process has taken its instance over."""
+    return Rejected(Code.ABORTED, f"the request was taken over and closed by another process: {lost}")
+
+
+def _call(key: Key, release: Callable[[], None]) -> None:
+    try:
+        release()
+    except Exception as error:  # one broken release must not keep the others from being called
+        log.error("release failed", extra={"process_instance_key": key, "error_type": type(error).__name__})

@@ -1,0 +1,443 @@
+"""Owns the asyncio shell around process instances: admission, inboxes, jobs, timers, drain.
+Never decides what an instance does next (the core), what a task means, or how rows reach the disk (the journal).
+Called by the api, which submits and waits on the run, and by cli, which opens, drains and aborts it.
+
+Everything here belongs to one event loop, so there are no locks. An instance's commands pass one inbox in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+from engine.bpmn.spiff import Program
+from engine.core.instance import ProcessInstance
+from engine.errors import Code, LeaseLost, Rejected
+from engine.inference import InferenceCall, Operation
+from engine.job import Fresh, RunningJob, unknown_topic
+from engine.keys import KeySource
+from engine.meter import Meter
+from engine.records import (
+    Cancel,
+    Command,
+    DefinitionRef,
+    Job,
+    Key,
+    Outcome,
+    Record,
+    Start,
+    Tags,
+    Timer,
+    TimerFired,
+    Variables,
+)
+from engine.registry import Registry, TaskContext
+from engine.run import Run, owned_elsewhere
+from engine.settings import RuntimeSettings
+from engine.store.encoding import InstanceContext
+from engine.store.journal import Journal
+from engine.telemetry import Telemetry
+
+log = logging.getLogger("conch.runtime")
+
+STOP_GRACE_S = 5.0  # a cancelled task that has not ended by then is left behind
+ROOM_ROWS = 200  # journal rows that must be free before an instance may begin
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedDefinition:
+    """A process definition in the form that instances run, with its identity."""
+
+    ref: DefinitionRef
+    program: Program
+
+
+class _Live:
+    """One process instance in memory, and all that the shell holds for it."""
+
+    __slots__ = (
+        "at_us",
+        "busy",
+        "context",
+        "deadline_at_us",
+        "flush",
+        "inbox",
+        "instance",
+        "jobs",
+        "left",
+        "queued",
+        "records",
+        "run",
+        "start",
+        "timers",
+    )
+
+    def __init__(self, instance: ProcessInstance, start: Start, run: Run, deadline_at_us: int):
+        self.instance = instance
+        self.start = start
+        self.context = InstanceContext.of_start(start)
+        self.run = run
+        self.deadline_at_us = deadline_at_us
+        self.at_us = 0
+        self.inbox: deque[tuple[RunningJob | None, Fresh]] = deque()
+        self.jobs: dict[Key, RunningJob] = {}
+        self.timers: dict[Key, asyncio.TimerHandle] = {}
+        self.records: list[Record] = []  # not yet handed to the journal
+        self.flush = False
+        self.busy = False  # its inbox is being worked on, further up this stack
+        self.queued = False  # waits for the next slice
+        self.left = False  # has left memory
+
+
+class Runtime:
+    """Runs process instances. An async context manager; a side task that dies ends it, loudly, from inside."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        keys: KeySource,
+        registry: Registry,
+        resources: Any,
+        telemetry: Telemetry,
+        settings: RuntimeSettings,
+        now_us: Callable[[], int],
+        engine_version: str,
+        commit_timeout_s: float = 10.0,
+    ):
+        self._journal = journal
+        self._keys = keys
+        self._registry = registry
+        self._resources = resources
+        self._settings = settings
+        self._now_us = now_us
+        self._engine_version = engine_version
+        self._commit_timeout_s = commit_timeout_s
+        self._meter = Meter(telemetry)
+        self._live: dict[Key, _Live] = {}
+        self._ready: deque[_Live] = deque()  # have commands, wait for the next slice
+        self._slice_s = settings.slice_ms / 1000
+        self._spent_s = 0.0  # of this slice; above 0 only while the next slice is scheduled
+        self._refusal: tuple[Code, str] | None = (Code.DRAINING, "the gateway is not open yet")
+        self._emptied: asyncio.Event | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Runtime:
+        self._loop = asyncio.get_running_loop()
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._refusal = None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+        await self._group.__aexit__(kind, error, trace)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Refuse new runs, let the running ones finish for `timeout_s`, then cancel the rest with the reason.
+
+        Returns when every instance has ended and its rows have been handed to the journal; `abort` ends it early.
+        """
+        self._refusal = (Code.DRAINING, "the gateway is shutting down")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._empty()
+        for live in tuple(self._live.values()):
+            self._cancel(live.run.key, Code.DRAINING, "the gateway shut down before the request was done")
+        await self._empty()
+
+    def abort(self) -> None:
+        """Drop every instance at once. Its rows stay open: whoever takes them over closes them as aborted."""
+        self._refusal = (Code.DRAINING, "the gateway was stopped")
+        for live in tuple(self._live.values()):
+            self._lose(live, Rejected(Code.ABORTED, "the gateway was stopped before the request was done"))
+
+    async def _empty(self) -> None:
+        if self._live:
+            self._emptied = self._emptied or asyncio.Event()
+            await self._emptied.wait()
+
+    @property
+    def active(self) -> int:
+        """Process instances in memory."""
+        return len(self._live)
+
+    # --- admission ----------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        deployed: DeployedDefinition,
+        call: InferenceCall,
+        tags: Tags,
+        variables: Variables,
+        *,
+        request_id: str,
+        deadline_at_us: int | None = None,
+    ) -> Run:
+        """Start an instance and run it up to its first real wait.
+
+        `deadline_at_us` is what tasks see; by default now plus the tag's deadline. Raises Rejected with DRAINING,
+        JOURNAL_UNAVAILABLE or OVERLOADED, or with what the core has against the Start; then nothing has changed.
+        """
+        self._admit()
+        at_us = self._now_us()
+        key = self._keys.reserve()
+        start = Start(key, deployed.ref, self._engine_version, request_id, tags, variables, True)
+        if deadline_at_us is None:
+            deadline_at_us = at_us + tags.deadline_ms * 1000
+        run = Run(key, call, self._cancel, self._commit_timeout_s)
+        live = _Live(ProcessInstance(deployed.program), start, run, deadline_at_us)
+        live.flush = call.operation is Operation.GENERATE_STREAM
+        self._live[key] = live
+        self._meter.active.inc()
+        try:
+            self._apply(live, start)
+        except Rejected:
+            self._leave(live)
+            raise
+        self._turn(live)
+        return run
+
+    def _admit(self) -> None:
+        if self._refusal is not None:
+            code, message = self._refusal
+            raise Rejected(code, message, retry_after_ms=1000)
+        if not self._journal.available:
+            raise Rejected(
+                Code.JOURNAL_UNAVAILABLE,
+                "the audit store does not accept rows, so no request is started",
+                retry_after_ms=1000,
+            )
+        limit = self._settings.max_instances
+        if len(self._live) >= limit:
+            raise Rejected(Code.OVERLOADED, f"{limit} requests are running, which is the limit", retry_after_ms=1000)
+        if self._journal.room < ROOM_ROWS:
+            raise Rejected(Code.OVERLOADED, "too many audit rows wait for the disk", retry_after_ms=1000)
+
+    # --- the inbox ----------------------------------------------------------------------------------------------
+
+    def _feed(self, live: _Live, running: RunningJob | None, fresh: Fresh) -> None:
+        if live.left:
+            return
+        live.inbox.append((running, fresh))
+        if live.busy or live.queued:
+            return
+        if self._spent_s < self._slice_s:
+            self._turn(live)
+        else:
+            self._queue(live)
+
+    def _queue(self, live: _Live) -> None:
+        live.queued = True
+        self._ready.append(live)
+
+    def _next_slice(self) -> None:
+        self._spent_s = 0.0
+        while self._ready and self._spent_s < self._slice_s:
+            self._turn(self._ready.popleft())
+
+    def _turn(self, live: _Live) -> None:
+        """Work on the inbox until it is empty or the slice is spent, then hand the rows over in one go."""
+        live.queued = False
+        live.busy = True
+        try:
+            while live.inbox:
+                if self._spent_s >= self._slice_s:
+                    self._queue(live)
+                    break
+                self._take(live)
+        except Exception as error:  # apply edge: only this instance may be lost
+            self._poison(live, error)
+        finally:
+            live.busy = False
+        self._append(live)
+
+    def _take(self, live: _Live) -> None:
+        running, fresh = live.inbox.popleft()
+        if running is not None:
+            del live.jobs[running.job.key]
+            if running.stopping:
+                fresh = running.stopped(fresh)
+        kind, args = fresh
+        try:
+            self._apply(live, kind(self._keys.reserve(), *args))
+        except Rejected as stale:
+            log.debug(
+                "command dropped",
+                extra={"process_instance_key": live.run.key, "command": kind.__name__, "code": stale.code},
+            )
+
+    def _apply(self, live: _Live, command: Command) -> None:
+        """Apply one command and do what its step asks for. Raises Rejected; then nothing has changed."""
+        if self._spent_s == 0.0:
+            self._loop.call_soon(self._next_slice)
+        began = perf_counter()
+        at_us = max(self._now_us(), live.at_us)
+        try:
+            step = live.instance.apply(command, at_us)
+        finally:
+            spent_s = perf_counter() - began
+            self._spent_s += spent_s
+        self._meter.apply_seconds(spent_s)
+        self._keys.advance(step.next_key)
+        live.at_us = at_us
+        live.records += step.records
+        self._meter.count(live.run, step.records)
+        for key in step.disarm:
+            live.timers.pop(key).cancel()
+        for key in step.stop:
+            self._stop(live, live.jobs[key])
+        for timer in step.arm:
+            self._arm(live, timer)
+        for job in step.start:
+            self._start(live, job, at_us)
+        if step.outcome is not None:
+            self._end(live, step.outcome)
+
+    def _append(self, live: _Live) -> None:
+        if not live.records:
+            return
+        records, live.records = live.records, []
+        flush, live.flush = live.flush, False
+        try:
+            live.run.add_commit(self._journal.append(live.context, records, flush=flush))
+        except LeaseLost as lost:
+            self._lose(live, owned_elsewhere(lost))
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    def _start(self, live: _Live, job: Job, at_us: int) -> None:
+        if job.topic not in self._registry:
+            self._feed(live, None, unknown_topic(job, at_us))
+            return
+        definition = self._registry[job.topic]
+        context = TaskContext(
+            job,
+            live.start.key,
+            live.start.request_id,
+            live.start.tags,
+            live.deadline_at_us,
+            self._resources,
+            live.run,
+            self._now_us,
+        )
+        running = RunningJob(job, definition, context, self._now_us, at_us)
+        live.jobs[job.key] = running
+        waiting: Awaitable[Any] | None = None
+        if definition.effect:
+            live.flush = True
+        elif definition.inline:
+            fresh, waiting = running.call()
+            if fresh is not None:
+                running.finished = True
+                self._feed(live, running, fresh)
+                return
+        running.task = self._group.create_task(self._perform(live, running, waiting))
+
+    async def _perform(self, live: _Live, running: RunningJob, waiting: Awaitable[Any] | None) -> None:
+        running.begun = True
+        if running.definition.effect:
+            try:
+                await live.run.durable()
+            except asyncio.CancelledError:
+                if not running.stopping:
+                    raise
+            except LeaseLost as lost:
+                self._lose(live, owned_elsewhere(lost))
+                return
+            except Rejected as refused:
+                self._finish(live, running, running.refused(refused))
+                return
+        fresh = running.stopped() if running.stopping else await running.perform(waiting)
+        self._finish(live, running, fresh)
+
+    def _finish(self, live: _Live, running: RunningJob, fresh: Fresh) -> None:
+        if not running.finished:
+            running.finished = True
+            self._feed(live, running, fresh)
+
+    def _stop(self, live: _Live, running: RunningJob) -> None:
+        running.stopping = True
+        if running.finished:
+            return  # its result waits in the inbox and will be taken as JobStopped
+        assert running.task is not None
+        running.task.cancel()
+        if running.begun:
+            self._loop.call_later(STOP_GRACE_S, self._leave_behind, live, running)
+        else:
+            self._finish(live, running, running.stopped())
+
+    def _leave_behind(self, live: _Live, running: RunningJob) -> None:
+        if running.finished:
+            return
+        log.error(
+            "task ignores its cancellation",
+            extra={"process_instance_key": live.run.key, "job_key": running.job.key, "topic": running.job.topic},
+        )
+        self._finish(live, running, running.stopped())
+
+    # --- timers -------------------------------------------------------------------------------------------------
+
+    def _arm(self, live: _Live, timer: Timer) -> None:
+        delay_s = max(timer.due_at_us - self._now_us(), 0) / 1_000_000
+        live.timers[timer.key] = self._loop.call_later(delay_s, self._due, live, timer)
+
+    def _due(self, live: _Live, timer: Timer) -> None:
+        if self._now_us() < timer.due_at_us:
+            self._arm(live, timer)  # the loop's clock is coarser than the engine's
+            return
+        del live.timers[timer.key]
+        self._feed(live, None, (TimerFired, (timer.key,)))
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _cancel(self, key: Key, code: Code | str, message: str) -> None:
+        live = self._live.get(key)
+        if live is not None:
+            self._feed(live, None, (Cancel, (str(code), message)))
+
+    def _end(self, live: _Live, outcome: Outcome) -> None:
+        live.flush = True
+        self._append(live)
+        if not live.left:
+            self._leave(live)
+            live.run.end(outcome)
+
+    def _lose(self, live: _Live, error: Rejected) -> None:
+        """Forget an instance that cannot go on here; nothing more is written for it."""
+        if not live.left:
+            live.records.clear()
+            self._leave(live)
+            live.run.fail(error)
+
+    def _poison(self, live: _Live, error: Exception) -> None:
+        log.critical(
+            "instance poisoned",
+            extra={"process_instance_key": live.run.key, "error_type": type(error).__name__},
+        )
+        self._lose(live, Rejected(Code.ENGINE_FAULT, "the engine failed on this request"))
+
+    def _leave(self, live: _Live) -> None:
+        del self._live[live.run.key]
+        self._meter.active.dec()
+        live.left = True
+        live.inbox.clear()
+        for handle in live.timers.values():
+            handle.cancel()
+        live.timers.clear()
+        for running in live.jobs.values():
+            running.stopping = True
+            if running.task is not None:
+                running.task.cancel()
+        live.jobs.clear()
+        if self._emptied is not None and not self._live:
+            self._emptied.set()
