@@ -78,7 +78,7 @@ class LocalTriton:
         self.log_path = config.log or config.work_dir / f"{config.name}.log"
         self._ports = (config.http_port, config.grpc_port, config.metrics_port)
         identity = hashlib.sha256(f"{config.work_dir.resolve()}\n{config.name}".encode()).hexdigest()
-        self._shm_prefix = f"conch_{identity[:12]}_"
+        self.shm_prefix = f"conch_{identity[:12]}_"
         self._child: ChildProcess | None = None
         self._lock: int | None = None
 
@@ -154,6 +154,8 @@ class LocalTriton:
         if self._child is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
+            # A child that was just forked has no group of its own yet.
+            self._child.send_signal(signal.SIGKILL)
             await self._child.wait()
         await self._clear()
 
@@ -181,19 +183,17 @@ class LocalTriton:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            problem = (
-                f"another owner runs it from {self.config.work_dir}; stop that one or use another folder"
-            )
+            problem = f"another owner runs it from {self.config.work_dir}; stop that one or use another folder"
             raise LocalTritonError(self.config.name, [problem]) from None
         return descriptor
 
     async def _end_orphans(self) -> None:
         # Only the owner of the lock comes here, so a process that carries the prefix has lost its owner.
-        orphans = _processes_naming(self._shm_prefix)
+        orphans = _processes_naming(self.shm_prefix)
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        await self._until_gone(lambda: _processes_naming(self._shm_prefix))
+        await self._until_gone(lambda: _processes_naming(self.shm_prefix))
         self._remove_shared_memory()
 
     async def _clear(self) -> None:
@@ -215,13 +215,13 @@ class LocalTriton:
             await asyncio.sleep(0.005)
 
     def _remove_shared_memory(self) -> None:
-        for region in _SHARED_MEMORY.glob(f"{self._shm_prefix}*"):
+        for region in _SHARED_MEMORY.glob(f"{self.shm_prefix}*"):
             region.unlink(missing_ok=True)
 
     def _argv(self, binaries: TritonBinaries) -> list[str]:
         http_port, grpc_port, metrics_port = self._ports
         python = {
-            "shm-region-prefix-name": self._shm_prefix,
+            "shm-region-prefix-name": self.shm_prefix,
             "shm-default-byte-size": 1 << 20,
             "shm-growth-byte-size": 1 << 20,
             "thread-pool-size": 4,
@@ -239,7 +239,8 @@ class LocalTriton:
             f"--grpc-port={grpc_port}",
             f"--metrics-port={metrics_port}",
             "--http-thread-count=2",
-            "--model-load-thread-count=2",
+            "--disable-auto-complete-config",
+            f"--model-load-thread-count={len(self.config.models)}",
             "--pinned-memory-pool-byte-size=0",
             "--allow-gpu-metrics=false",
             f"--exit-timeout-secs={self.config.drain_timeout_s}",

@@ -33,14 +33,17 @@ def scalar(request: Any, name: str, default: Any) -> Any:
 
 def read_prompt(request: Any) -> Prompt:
     """The request's prompt; raises ValueError that names every limit the request breaks."""
-    text = bytes(scalar(request, "text_input", b""))
+    # Triton lets a request without this input pass once a model has optional ones.
+    text = scalar(request, "text_input", None)
+    if text is None:
+        raise ValueError("the input text_input is missing")
     max_tokens = int(scalar(request, "max_tokens", DEFAULT_MAX_TOKENS))
     delay_ms = int(scalar(request, "delay_ms", 0))
     found = problems(max_tokens, delay_ms)
     if found:
         raise ValueError(found)
     stream = bool(scalar(request, "stream", True))
-    return Prompt(text, token_count(text), max_tokens, delay_ms / 1000, stream)
+    return Prompt(bytes(text), token_count(bytes(text)), max_tokens, delay_ms / 1000, stream)
 
 
 def response(text: str, input_tokens: int, output_tokens: int) -> Any:

@@ -40,9 +40,7 @@ class TritonPythonModel:
             return
         await self._stream(request, sender, prompt, fault, fail_after_tokens)
 
-    async def _stream(
-        self, request: Any, sender: Any, prompt: Prompt, fault: str, fail_after_tokens: int
-    ) -> None:
+    async def _stream(self, request: Any, sender: Any, prompt: Prompt, fault: str, fail_after_tokens: int) -> None:
         for sent, token in enumerate(words(prompt.text, prompt.max_tokens)):
             await asyncio.sleep(prompt.delay_s)
             if request.is_cancelled():
