@@ -1,0 +1,48 @@
+"""FEEL, the expression language of diagrams and decision tables, compiled to closures.
+Never knows BPMN or DMN, reads no clock, random source or file, and never runs Python from a text.
+Called by DMN, the BPMN definition side and the core.
+"""
+
+from engine.feel.border import to_json
+from engine.feel.environment import DEFAULT_LIMITS, EvaluationContext, FeelLimits, FeelWarning
+from engine.feel.expression import Expression, compile_expression, compile_unary_tests
+from engine.feel.faults import FeelSyntaxError, FeelValueError
+from engine.feel.temporal import (
+    UTC,
+    Date,
+    DateTime,
+    DaysTimeDuration,
+    Time,
+    YearsMonthsDuration,
+    Zone,
+    instant,
+)
+from engine.feel.temporal_text import parse_duration_us, temporal_text
+from engine.feel.values import FeelFunction, Range, Value, kind_of
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "UTC",
+    "Date",
+    "DateTime",
+    "DaysTimeDuration",
+    "EvaluationContext",
+    "Expression",
+    "FeelFunction",
+    "FeelLimits",
+    "FeelSyntaxError",
+    "FeelValueError",
+    "FeelWarning",
+    "Range",
+    "Time",
+    "Value",
+    "YearsMonthsDuration",
+    "Zone",
+    "compile_expression",
+    "compile_unary_tests",
+    "instant",
+    "kind_of",
+    "parse_duration_us",
+    "temporal_text",
+    "to_json",
+]

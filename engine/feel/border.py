@@ -1,0 +1,213 @@
+"""The border between FEEL and the world of JSON: values in, values out, JSON text.
+Never lets a value in or out that FEEL does not know, nor one that is too deep or too large.
+Called by variable reads, by `Expression.evaluate` for its result, and by callers that store a result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault, FeelValueError, LimitExceeded
+from engine.feel.numbers import D34, DIGITS, bounded, decimal_result, narrowed, number_text
+from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMonthsDuration
+from engine.feel.temporal_text import temporal_text
+from engine.feel.values import FeelFunction, Range, Value, kind_of
+
+_AS_THEY_ARE = (Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, Range, FeelFunction)
+
+
+def admit(env: Env, value: Any, depth: int = 0) -> Value:
+    """A value of the caller as a FEEL value: floats become decimals, tuples lists, subclasses plain values.
+
+    The very same object comes back when nothing has to change. Raises FeelFault for anything that is no FEEL value.
+    """
+    kind = type(value)
+    if value is None or kind is str or kind is bool:
+        return value  # type: ignore[no-any-return]  # the three plain kinds
+    if kind is int:
+        return bounded(value)
+    if kind is Decimal:
+        if not value.is_finite():
+            raise FeelFault(f"{value} is not a number of FEEL")
+        return decimal_result(D34.plus, value)
+    if depth > env.limits.max_value_depth:
+        raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
+    env.spend(1)
+    if kind is list:
+        return _admit_list(env, value, depth)
+    if kind is dict:
+        return _admit_context(env, value, depth)
+    if isinstance(value, _AS_THEY_ARE):
+        return value
+    return _admit_other(env, value, depth)
+
+
+def _admit_other(env: Env, value: Any, depth: int) -> Value:
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise FeelFault(f"{value} is not a number of FEEL")
+        return narrowed(Decimal(repr(float(value))))
+    if isinstance(value, int):
+        return bounded(int(value))
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return _admit_context(env, dict(value), depth)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return _admit_list(env, list(value), depth)
+    raise FeelFault(f"a Python {type(value).__name__} is no FEEL value")
+
+
+def _admit_list(env: Env, value: list[Any], depth: int) -> Value:
+    env.check_list(len(value))
+    admitted = [admit(env, element, depth + 1) for element in value]
+    return value if all(map(_same, admitted, value)) else admitted
+
+
+def _admit_context(env: Env, value: dict[Any, Any], depth: int) -> Value:
+    env.check_list(len(value))
+    admitted: dict[str, Value] = {}
+    for key, entry in value.items():
+        if not isinstance(key, str):
+            raise FeelFault("the keys of a context are strings")
+        admitted[key] = admit(env, entry, depth + 1)
+    return value if all(map(_same, admitted.values(), value.values())) else admitted
+
+
+def _same(admitted: Value, original: Any) -> bool:
+    return admitted is original or (type(admitted) is Decimal and type(original) is Decimal and admitted == original)
+
+
+def measure(env: Env, value: Value, depth: int = 0) -> None:
+    """Walk a result and pay for each element, so that no result is deeper or larger than the limits."""
+    if isinstance(value, list):
+        elements: Any = value
+    elif isinstance(value, dict):
+        elements = value.values()
+    else:
+        return
+    if depth > env.limits.max_value_depth:
+        raise LimitExceeded(f"a result nested deeper than {env.limits.max_value_depth} levels")
+    env.spend(1 + len(value))
+    for element in elements:
+        if type(element) is list or type(element) is dict:
+            measure(env, element, depth + 1)
+
+
+def range_text(value: Range, text_of: Callable[[Value], str]) -> str:
+    """A range as FEEL writes it."""
+    if value.start is None:
+        return f"({'<=' if value.end_included else '<'} {text_of(value.end)})"
+    if value.end is None:
+        return f"({'>=' if value.start_included else '>'} {text_of(value.start)})"
+    opening, closing = "[" if value.start_included else "(", "]" if value.end_included else ")"
+    return f"{opening}{text_of(value.start)}..{text_of(value.end)}{closing}"
+
+
+def to_json(value: Value) -> Any:
+    """A FEEL value as JSON: temporal values and ranges become their texts, numbers stay int or Decimal.
+
+    Raises FeelValueError for a function, which has no JSON form. The result of an evaluation is bounded in size and
+    depth, so this walk is too.
+    """
+    if isinstance(value, list):
+        return [to_json(element) for element in value]
+    if isinstance(value, dict):
+        return {key: to_json(element) for key, element in value.items()}
+    if isinstance(value, FeelFunction):
+        raise FeelValueError("a function has no JSON form")
+    if isinstance(value, Range):
+        return range_text(value, feel_text)
+    if isinstance(value, Date | Time | DateTime | DaysTimeDuration | YearsMonthsDuration):
+        return temporal_text(value)
+    return value
+
+
+def feel_text(value: Value) -> str:
+    """A scalar as it stands inside the text of a list, context or range."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Decimal):
+        return number_text(value)
+    if isinstance(value, Date | Time | DateTime | DaysTimeDuration | YearsMonthsDuration):
+        return temporal_text(value)
+    return kind_of(value)
+
+
+def text_of(env: Env, value: Value, depth: int = 0) -> str:
+    """The text that `string()` gives inside lists and contexts; pays for each element."""
+    if depth > env.limits.max_value_depth:
+        raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
+    env.spend(1)
+    if isinstance(value, list):
+        text = f"[{', '.join(text_of(env, element, depth + 1) for element in value)}]"
+    elif isinstance(value, dict):
+        text = f"{{{', '.join(f'{key}:{text_of(env, entry, depth + 1)}' for key, entry in value.items())}}}"
+    elif isinstance(value, Range):
+        text = range_text(value, feel_text)
+    else:
+        text = feel_text(value)
+    env.check_string(len(text))
+    return text
+
+
+def json_text(env: Env, value: Value, depth: int = 0) -> str:
+    """Compact JSON text of a value; pays for each element. Raises FeelFault for a function."""
+    if depth > env.limits.max_value_depth:
+        raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
+    env.spend(1)
+    if isinstance(value, list):
+        text = f"[{','.join(json_text(env, element, depth + 1) for element in value)}]"
+    elif isinstance(value, dict):
+        pairs = (f"{json.dumps(key)}:{json_text(env, entry, depth + 1)}" for key, entry in value.items())
+        text = f"{{{','.join(pairs)}}}"
+    elif isinstance(value, FeelFunction):
+        raise FeelFault("a function has no JSON form")
+    elif isinstance(value, bool | int | Decimal) or value is None:
+        text = feel_text(value)
+    else:
+        text = json.dumps(to_json(value))
+    env.check_string(len(text))
+    return text
+
+
+def parse_json(env: Env, text: str) -> Value:
+    """The value of a JSON text, numbers exact. Raises FeelFault with the place of the first error."""
+    env.check_string(len(text))
+    env.spend(len(text) >> 4)
+    if _nesting(text) > env.limits.max_value_depth:
+        raise FeelFault(f"JSON nested deeper than {env.limits.max_value_depth} levels")
+    try:
+        value = json.loads(text, parse_float=lambda text: narrowed(Decimal(text)), parse_int=_json_int, parse_constant=_no_constant)
+    except (ValueError, ArithmeticError) as error:
+        raise FeelFault(f"not JSON: {error}") from error
+    return admit(env, value)
+
+
+def _nesting(text: str) -> int:
+    """An upper bound of the nesting of a JSON text; brackets inside strings count too."""
+    depth = deepest = 0
+    for character in text:
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def _json_int(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= DIGITS else Decimal(digits)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,220 @@
+"""Closures of invocations: built-ins, function values, `is defined`, `instance of`.
+Never implements a built-in.
+Called through the table of forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.feel import operations, tree
+from engine.feel.closures.code import Code, Compilation, Scope
+from engine.feel.closures.names import resolve
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import BUILTINS, Builtin, Parameter
+from engine.feel.tree import TypeOf
+from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
+
+
+def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
+    callee = node.callee
+    if isinstance(callee, tree.Name) and resolve(compilation, callee.name, scope)[0] is None:
+        if callee.name == "is defined" and len(node.arguments) == 1:
+            return Code(_defined(compilation, node.arguments[0], scope), 1 + node.depth)
+        builtin = BUILTINS.get(callee.name)
+        if builtin is not None:
+            return _builtin_call(compilation, builtin, node, scope)
+    return _value_call(compilation, node, scope)
+
+
+def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
+    codes = [compilation.compile(argument, scope) for argument in node.arguments]
+    runs = [code.run for code in codes]
+    position = node.position
+    try:
+        if node.names:
+            parameters, runs = _by_name(builtin, node.names, runs)
+        elif builtin.variadic:
+            return _finished(compilation, builtin, _variadic_call(builtin, runs, position), codes)
+        else:
+            parameters = _by_position(builtin, len(runs))
+    except FeelFault as fault:
+        cause = f"{builtin.name}: {fault.cause}"
+        return Code(lambda env: env.warn(position, cause), 1 + sum(code.weight for code in codes))
+    return _finished(compilation, builtin, _checked_call(builtin, parameters, runs, position), codes)
+
+
+def _finished(compilation: Compilation, builtin: Builtin, run: Run, codes: Sequence[Code]) -> Code:
+    if builtin.pure:
+        return compilation.folded(run, *codes)
+    return Code(run, 1 + sum(code.weight for code in codes))
+
+
+def _by_position(builtin: Builtin, count: int) -> tuple[Parameter, ...]:
+    for signature in builtin.signatures:
+        required = sum(not parameter.optional for parameter in signature)
+        if required <= count <= len(signature):
+            return signature[:count]
+    wanted = " or ".join(f"({', '.join(p.name for p in signature)})" for signature in builtin.signatures)
+    raise FeelFault(f"takes {wanted}, found {count} arguments")
+
+
+def _nothing(env: Env) -> Value:
+    return None
+
+
+def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple[tuple[Parameter, ...], list[Run]]:
+    given = dict(zip(names, runs, strict=True))
+    for signature in builtin.signatures:
+        known = {parameter.name for parameter in signature}
+        required = {parameter.name for parameter in signature if not parameter.optional}
+        if required <= given.keys() <= known and len(given) == len(names):
+            return signature, [given.get(parameter.name, _nothing) for parameter in signature]
+    raise FeelFault(f"has no parameters named {', '.join(names)}")
+
+
+def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: list[Run], position: int) -> Run:
+    implementation = builtin.implementation
+    steps = tuple(zip(parameters, runs, strict=True))
+
+    def run(env: Env) -> Value:
+        values = [argument(env) for _, argument in steps]
+        try:
+            checked = [
+                None if value is None and parameter.optional else parameter.check(env, value, parameter.name)
+                for (parameter, _), value in zip(steps, values, strict=True)
+            ]
+            return implementation(env, *checked)
+        except FeelFault as fault:
+            return env.warn(position, f"{builtin.name}: {fault.cause}")
+
+    return run
+
+
+def _variadic_call(builtin: Builtin, runs: list[Run], position: int) -> Run:
+    implementation = builtin.implementation
+
+    def run(env: Env) -> Value:
+        values = [argument(env) for argument in runs]
+        try:
+            if builtin.variadic and len(values) == 1 and builtin.name != "concatenate" and builtin.name != "union":
+                parameter = builtin.signatures[0][0]
+                return implementation(env, parameter.check(env, values[0], parameter.name))
+            env.check_list(len(values))
+            return implementation(env, values)
+        except FeelFault as fault:
+            return env.warn(position, f"{builtin.name}: {fault.cause}")
+
+    return run
+
+
+def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
+    callee = compilation.compile(node.callee, scope)
+    codes = [compilation.compile(argument, scope) for argument in node.arguments]
+    callee_run, runs, position, names = callee.run, [code.run for code in codes], node.position, node.names
+
+    def run(env: Env) -> Value:
+        function = callee_run(env)
+        arguments = [argument(env) for argument in runs]
+        if not isinstance(function, FeelFunction):
+            return env.warn(position, f"cannot call a {kind_of(function)}")
+        if names:
+            given = dict(zip(names, arguments, strict=True))
+            if not given.keys() <= set(function.parameters) or len(given) < len(names):
+                return env.warn(position, f"the function has the parameters {', '.join(function.parameters)}")
+            arguments = [given.get(parameter) for parameter in function.parameters]
+        return env.invoke(function, arguments, position)
+
+    return Code(run, 1 + callee.weight + sum(code.weight for code in codes))
+
+
+def _defined(compilation: Compilation, node: tree.Node, scope: Scope | None) -> Run:
+    """`is defined`: whether a variable or a context entry is there, also when it is null."""
+    if isinstance(node, tree.Name):
+        return _name_defined(compilation, node.name, scope)
+    if not isinstance(node, tree.Path):
+        run = compilation.compile(node, scope).run
+        return lambda env: run(env) is not None or isinstance(node, tree.Literal)
+    source_defined = _defined(compilation, node.source, scope)
+    certain = set(compilation.names)
+    source = compilation.compile(node.source, scope).run
+    compilation.possible_names |= compilation.names - certain
+    compilation.names &= certain
+    key = node.name
+
+    def run_path(env: Env) -> Value:
+        if source_defined(env) is not True:
+            return False
+        value = source(env)
+        if value is None:
+            return False
+        try:
+            return isinstance(value, list) or key in operations.properties(value)
+        except FeelFault:
+            return False
+
+    return run_path
+
+
+def _name_defined(compilation: Compilation, name: str, scope: Scope | None) -> Run:
+    slot, items = resolve(compilation, name, scope)
+    if slot is None:
+        compilation.possible_names.add(name)
+
+    def run(env: Env) -> Value:
+        if slot is not None:
+            return True
+        for item in items:
+            element = env.frame[item]
+            if isinstance(element, dict) and name in element:
+                return True
+        try:
+            env.lookup(name)
+        except KeyError:
+            return False
+        return True
+
+    return run
+
+
+def instance_of(compilation: Compilation, node: tree.InstanceOf, scope: Scope | None) -> Code:
+    value = compilation.compile(node.value, scope)
+    conforms, value_run = _conformance(node.type), value.run
+
+    def run(env: Env) -> Value:
+        return conforms(env, value_run(env))
+
+    return compilation.folded(run, value)
+
+
+def _conformance(wanted: TypeOf) -> Callable[[Env, Value], bool]:
+    name = wanted.name
+    if name == "Any":
+        return lambda env, value: value is not None
+    if name == "Null":
+        return lambda env, value: value is None
+    if wanted.element is not None:
+        return _element_conformance(name, _conformance(wanted.element))
+    entries = [(key, _conformance(kind)) for key, kind in wanted.entries]
+
+    def conforms(env: Env, value: Value) -> bool:
+        if kind_of(value) != name:
+            return False
+        if entries and isinstance(value, dict):
+            return all(key in value and inner(env, value[key]) for key, inner in entries)
+        return True
+
+    return conforms
+
+
+def _element_conformance(name: str, element: Callable[[Env, Value], bool]) -> Callable[[Env, Value], bool]:
+    def conforms(env: Env, value: Value) -> bool:
+        if isinstance(value, list) and name == "list":
+            env.check_list(len(value) * 8)
+            return all(element(env, member) for member in value)
+        if isinstance(value, Range) and name == "range":
+            return all(element(env, end) for end in (value.start, value.end) if end is not None)
+        return False
+
+    return conforms

@@ -1,0 +1,89 @@
+"""The state of one compilation: scopes, slots of the frame, free names, and the folding of constants.
+Never knows a syntax form; the forms are registered by the modules beside this one.
+Called by every module that compiles a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from engine.feel.environment import UNTESTED, Env, EvaluationContext, FeelLimits
+from engine.feel.faults import FeelFault, LimitExceeded
+from engine.feel.tree import Node
+from engine.feel.values import Run, Value
+
+Operation: TypeAlias = Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A compiled form: its closure, the number of nodes under it, and its value when that is constant."""
+
+    run: Run
+    weight: int = 1
+    constant: bool = False
+    value: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names bound at one place of the text. `item_slot` marks a filter: the item's entries are names there too."""
+
+    parent: Scope | None
+    slots: dict[str, int]
+    item_slot: int | None = None
+
+
+def constant(value: Value) -> Code:
+    """A form whose value is known."""
+    return Code(lambda env: value, 1, True, value)
+
+
+def attempt(env: Env, position: int, operation: Operation, left: Value, right: Value) -> Value:
+    """The operation's result, or null and a warning."""
+    try:
+        return operation(env, left, right)
+    except FeelFault as fault:
+        return env.warn(position, fault.cause)
+
+
+def _no_variable(name: str) -> Any:
+    raise KeyError(name)
+
+
+@dataclass(slots=True)
+class Compilation:
+    """One text being compiled."""
+
+    text: str
+    limits: FeelLimits
+    forms: dict[type[Node], Callable[[Compilation, Any, Scope | None], Code]]
+    slot_count: int = 0
+    names: set[str] = field(default_factory=set)
+    possible_names: set[str] = field(default_factory=set)
+    slots_read: set[int] = field(default_factory=set)
+
+    def compile(self, node: Node, scope: Scope | None) -> Code:
+        """The closure of a node in a scope."""
+        return self.forms[type(node)](self, node, scope)
+
+    def new_slot(self) -> int:
+        """A place of the frame that nothing else uses."""
+        self.slot_count += 1
+        return self.slot_count - 1
+
+    def folded(self, run: Run, *children: Code) -> Code:
+        """The form `run` over `children`, evaluated now when they are constant and it gives no warning."""
+        weight = 1 + sum(child.weight for child in children)
+        if all(child.constant for child in children):
+            context = EvaluationContext(limits=self.limits)
+            env = Env(_no_variable, context, self.text, [], UNTESTED)
+            try:
+                value = run(env)
+            except LimitExceeded:
+                return Code(run, weight)
+            if not context.warnings:
+                return constant(value)
+        return Code(run, weight)

@@ -1,0 +1,130 @@
+"""What one evaluation sees and may spend: scope, frame of local values, context of the caller, limits.
+Never shared between two evaluations and never reads a clock or a random source of its own.
+Created by `Expression.evaluate`; every compiled closure takes one `Env`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from engine.feel.faults import LimitExceeded
+from engine.feel.values import FeelFunction, Value
+
+
+class FeelWarning(NamedTuple):
+    """Why a part of an expression became null: the whole text, the offset in it, the reason."""
+
+    expression: str
+    position: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeelLimits:
+    """Bounds of one compilation and one evaluation. A step is one loop turn's node or eight list elements."""
+
+    max_text: int = 65_536
+    max_depth: int = 100
+    max_call_depth: int = 250
+    max_steps: int = 250_000
+    max_list: int = 100_000
+    max_string: int = 1_000_000
+    max_value_depth: int = 64
+    max_warnings: int = 100
+
+
+DEFAULT_LIMITS = FeelLimits()
+
+
+@dataclass(slots=True)
+class EvaluationContext:
+    """What the caller lends to an evaluation, and where the warnings go.
+
+    `now_us` is the engine's clock in microseconds since the epoch, UTC; `random` gives a number in [0, 1), `uuid` a
+    UUID text. Where one of them is None, the built-ins that need it give null and a warning.
+    """
+
+    now_us: int | None = None
+    random: Callable[[], Decimal] | None = None
+    uuid: Callable[[], str] | None = None
+    limits: FeelLimits = DEFAULT_LIMITS
+    warnings: list[FeelWarning] = field(default_factory=list)
+
+
+class _Untested:
+    """The type of UNTESTED: there is no value that unary tests are applied to."""
+
+
+UNTESTED = _Untested()
+
+
+class Env:
+    """The one argument of compiled closures."""
+
+    __slots__ = ("admitted", "context", "depth", "frame", "limits", "lookup", "steps_left", "tested", "text")
+
+    def __init__(
+        self,
+        lookup: Callable[[str], Any],
+        context: EvaluationContext | None,
+        text: str,
+        frame: list[Value],
+        tested: Any,
+    ) -> None:
+        self.lookup = lookup
+        self.context = context
+        self.text = text
+        self.frame = frame
+        self.tested = tested
+        self.limits = limits = DEFAULT_LIMITS if context is None else context.limits
+        self.steps_left = limits.max_steps
+        self.depth = 0
+        self.admitted: dict[str, Value] | None = None
+
+    def warn(self, position: int, cause: str) -> Value:
+        """Record why a part became null; the value of the call is that null."""
+        context = self.context
+        if context is not None and len(context.warnings) < self.limits.max_warnings:
+            context.warnings.append(FeelWarning(self.text, position, cause))
+        return None
+
+    def spend(self, steps: int) -> None:
+        """Take steps from the budget. Raises LimitExceeded when it is used up."""
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise LimitExceeded(f"more than {self.limits.max_steps} evaluation steps")
+
+    def check_list(self, length: int) -> None:
+        """Refuse a list that is too long, and pay for one that is not."""
+        if length > self.limits.max_list:
+            raise LimitExceeded(f"a list of more than {self.limits.max_list} elements")
+        self.spend(length >> 3)
+
+    def check_string(self, length: int) -> None:
+        """Refuse a string that is too long, and pay for one that is not."""
+        if length > self.limits.max_string:
+            raise LimitExceeded(f"a string of more than {self.limits.max_string} characters")
+        self.spend(length >> 8)
+
+    def invoke(self, function: FeelFunction, arguments: list[Value], position: int) -> Value:
+        """Call a function value; missing arguments are null, too many give null and a warning."""
+        if len(arguments) > len(function.parameters):
+            count = len(function.parameters)
+            return self.warn(position, f"the function takes {count} arguments, not {len(arguments)}")
+        depth = self.depth + function.depth
+        if depth > self.limits.max_call_depth:
+            raise LimitExceeded(f"calls nested deeper than {self.limits.max_call_depth} levels")
+        self.spend(function.weight)
+        frame = function.frame.copy()
+        for slot, argument in zip(function.slots, arguments, strict=False):
+            frame[slot] = argument
+        saved = self.frame, self.lookup, self.text, self.depth, self.admitted
+        self.frame, self.lookup, self.text, self.depth = frame, function.lookup, function.text, depth
+        self.admitted = self.admitted if function.lookup is saved[1] else None
+        try:
+            return function.body(self)
+        finally:
+            self.frame, self.lookup, self.text, self.depth, self.admitted = saved

@@ -1,0 +1,120 @@
+"""Compiled expressions: from text to something that can be evaluated again and again.
+Never reads anything but what the caller passes; evaluating never raises.
+Called by DMN, the BPMN definition side and the core, through `engine.feel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from engine.feel import tree
+from engine.feel.border import measure
+from engine.feel.closures import calls, loops, names, operators
+from engine.feel.closures.code import Compilation
+from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits
+from engine.feel.faults import LimitExceeded
+from engine.feel.functions import BUILTINS
+from engine.feel.parser import Parser
+from engine.feel.tree import Node
+from engine.feel.values import Run, Value
+
+_FORMS: dict[type[Node], Callable[..., Any]] = {
+    tree.Literal: operators.literal,
+    tree.AtLiteral: operators.at_literal,
+    tree.Arithmetic: operators.arithmetic,
+    tree.Negation: operators.negation,
+    tree.Comparison: operators.comparison,
+    tree.Logic: operators.logic,
+    tree.If: operators.conditional,
+    tree.Between: operators.between,
+    tree.Interval: operators.interval,
+    tree.ListOf: operators.list_of,
+    tree.Name: names.name,
+    tree.Path: names.path,
+    tree.ContextOf: names.context_of,
+    tree.Filter: names.filter_of,
+    tree.For: loops.iteration,
+    tree.Quantified: loops.quantified,
+    tree.FunctionOf: loops.function_of,
+    tree.In: loops.membership,
+    tree.Call: calls.call,
+    tree.InstanceOf: calls.instance_of,
+}
+_NO_FRAME: list[Value] = []
+
+
+class Expression:
+    """A compiled FEEL text. Immutable; may be evaluated by several threads at once.
+
+    `names` are the variables that the text surely reads; `possible_names` those that it reads only if they exist
+    (in `is defined`) or only if an item of a filtered list has no such entry.
+    """
+
+    __slots__ = ("_frame_size", "_run", "names", "possible_names", "text")
+
+    text: str
+    names: frozenset[str]
+    possible_names: frozenset[str]
+
+    def __init__(self, compilation: Compilation, run: Run) -> None:
+        set_once = object.__setattr__
+        set_once(self, "text", compilation.text)
+        set_once(self, "names", frozenset(compilation.names))
+        set_once(self, "possible_names", frozenset(compilation.possible_names - compilation.names))
+        set_once(self, "_run", run)
+        set_once(self, "_frame_size", compilation.slot_count)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an Expression is immutable; cannot set {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an Expression is immutable; cannot delete {name}")
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+    def evaluate(
+        self,
+        scope: Mapping[str, Any] | Callable[[str], Any],
+        context: EvaluationContext | None = None,
+        tested: Any = UNTESTED,
+    ) -> Value:
+        """The value of the expression; null, with a warning in `context`, where it has none.
+
+        `scope` is a mapping, or a function from a name to its value; either raises KeyError for a name it does not
+        have (any other exception of a function passes through). `tested` is the value that unary tests are applied
+        to, `?` in the text; without it, `?` is read from the scope.
+        """
+        lookup = scope.__getitem__ if hasattr(scope, "__getitem__") else scope
+        size: int = self._frame_size  # type: ignore[attr-defined]  # slots set by __init__
+        env = Env(lookup, context, self.text, [None] * size if size else _NO_FRAME, tested)
+        try:
+            value: Value = self._run(env)  # type: ignore[attr-defined]  # slots set by __init__
+            if type(value) is list or type(value) is dict:
+                measure(env, value)
+            return value
+        except LimitExceeded as limit:
+            return env.warn(0, limit.cause)
+
+
+def _expression(text: str, limits: FeelLimits, node: Node) -> Expression:
+    compilation = Compilation(text, limits, _FORMS)
+    code = compilation.compile(node, None)
+    return Expression(compilation, code.run)
+
+
+def compile_expression(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
+    """Compile one expression; `names` are known variables, needed only for those with spaces or operators in them.
+
+    Raises FeelSyntaxError.
+    """
+    return _expression(text, limits, Parser(text, names, BUILTINS, limits).whole_expression())
+
+
+def compile_unary_tests(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
+    """Compile the tests of one decision table cell: `-`, `< 5`, `[1..3], > 7`, `not("a", "b")`, `? > limit`.
+
+    Evaluated with the cell's input as `tested`, it gives true, false or null. Raises FeelSyntaxError.
+    """
+    return _expression(text, limits, Parser(text, names, BUILTINS, limits).whole_unary_tests())

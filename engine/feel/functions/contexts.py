@@ -1,0 +1,107 @@
+"""Built-in functions on contexts, and the tests for presence.
+Never changes a context in place.
+Called through the table of built-ins; `is defined` is a form of the compiler, because it looks at names.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import builtin
+from engine.feel.values import Value, kind_of
+
+Context: TypeAlias = dict[str, Value]
+
+
+@builtin("is defined", "value: any")
+def is_defined(env: Env, value: Value) -> Value:
+    return value is not None
+
+
+@builtin("is empty", "list: any")
+def is_empty(env: Env, value: Value) -> Value:
+    if isinstance(value, list | dict | str):
+        return not value
+    raise FeelFault(f"'list' must be a list, context or string, found {kind_of(value)}")
+
+
+@builtin("get or else", "value: any, default: any")
+def get_or_else(env: Env, value: Value, default: Value) -> Value:
+    return default if value is None else value
+
+
+def _keys(keys: Value) -> list[str]:
+    path = keys if isinstance(keys, list) else [keys]
+    if not path:
+        raise FeelFault("the list of keys is empty")
+    found: list[str] = []
+    for key in path:
+        if not isinstance(key, str):
+            raise FeelFault(f"a key is a string, found {kind_of(key)}")
+        found.append(key)
+    return found
+
+
+@builtin("get value", "context: context, key: any", "m: context, key: any", "context: context, keys: any")
+def get_value(env: Env, context: Context, key: Value) -> Value:
+    value: Value = context
+    for step in _keys(key):
+        if not isinstance(value, dict) or step not in value:
+            raise FeelFault(f"there is no entry {step!r}")
+        value = value[step]
+    return value
+
+
+@builtin("get entries", "context: context", "m: context")
+def get_entries(env: Env, context: Context) -> Value:
+    env.check_list(len(context))
+    return [{"key": key, "value": value} for key, value in context.items()]
+
+
+@builtin("context put", "context: context, key: any, value: any", "context: context, keys: any, value: any")
+def context_put(env: Env, context: Context, key: Value, value: Value) -> Value:
+    steps = _keys(key)
+    if len(steps) > env.limits.max_value_depth:
+        raise FeelFault(f"more than {env.limits.max_value_depth} keys")
+    made = value
+    for depth in range(len(steps) - 1, -1, -1):
+        holder = _inside(context, steps[:depth])
+        env.check_list(len(holder))
+        made = {**holder, steps[depth]: made}
+    return made
+
+
+def _inside(context: Context, steps: list[str]) -> Context:
+    """The context at the end of the path, empty where the path ends early."""
+    for step in steps:
+        inner = context.get(step)
+        if inner is not None and not isinstance(inner, dict):
+            raise FeelFault(f"the entry {step!r} is a {kind_of(inner)}, not a context")
+        context = inner or {}
+    return context
+
+
+@builtin("context merge", "contexts: list", variadic=True)
+def context_merge(env: Env, contexts: list[Value]) -> Value:
+    merged: Context = {}
+    for context in contexts:
+        if not isinstance(context, dict):
+            raise FeelFault(f"cannot merge a {kind_of(context)}")
+        env.check_list(len(context))
+        merged.update(context)
+    return merged
+
+
+@builtin("context", "entries: list")
+def context_of(env: Env, entries: list[Value]) -> Value:
+    made: Context = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or not {"key", "value"} <= entry.keys():
+            raise FeelFault("an entry has 'key' and 'value'")
+        key = entry["key"]
+        if not isinstance(key, str) or key in made:
+            raise FeelFault("the keys are different strings")
+        made[key] = entry["value"]
+    return made

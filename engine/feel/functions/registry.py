@@ -1,0 +1,115 @@
+"""The table of built-in functions: names, parameters, and the checks that arguments pass.
+Never implements a function.
+Called by the modules beside this one to register, by the compiler to look up, by the parser for the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault
+from engine.feel.numbers import whole
+from engine.feel.values import FeelFunction, Value, kind_of
+
+Check = Callable[[Env, Value, str], Value]
+Implementation = Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    check: Check
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in: one or more parameter lists; `variadic` takes a list or the elements themselves."""
+
+    name: str
+    implementation: Implementation
+    signatures: tuple[tuple[Parameter, ...], ...]
+    variadic: bool
+    pure: bool
+
+
+BUILTINS: dict[str, Builtin] = {}
+
+
+def _unwrapped(value: Value) -> Value:
+    """FEEL's implicit conversion: a list of one element is that element where no list is expected."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _expect(kinds: tuple[type, ...], wanted: str) -> Check:
+    def check(env: Env, value: Value, name: str) -> Value:
+        value = _unwrapped(value)
+        if type(value) in kinds:
+            return value
+        raise FeelFault(f"'{name}' must be a {wanted}, found {kind_of(value)}")
+
+    return check
+
+
+def _integer(env: Env, value: Value, name: str) -> Value:
+    value = _unwrapped(value)
+    if isinstance(value, int | Decimal) and type(value) is not bool:
+        return whole(value, f"'{name}'")
+    raise FeelFault(f"'{name}' must be a number, found {kind_of(value)}")
+
+
+def _string(env: Env, value: Value, name: str) -> Value:
+    value = _unwrapped(value)
+    if not isinstance(value, str):
+        raise FeelFault(f"'{name}' must be a string, found {kind_of(value)}")
+    env.check_string(len(value))
+    return value
+
+
+def _list(env: Env, value: Value, name: str) -> Value:
+    if value is None:
+        raise FeelFault(f"'{name}' must be a list, found null")
+    if not isinstance(value, list):
+        return [value]
+    env.check_list(len(value))
+    return value
+
+
+def _any(env: Env, value: Value, name: str) -> Value:
+    return value
+
+
+_CHECKS: dict[str, Check] = {
+    "any": _any,
+    "integer": _integer,
+    "string": _string,
+    "list": _list,
+    "number": _expect((int, Decimal), "number"),
+    "boolean": _expect((bool,), "boolean"),
+    "context": _expect((dict,), "context"),
+    "function": _expect((FeelFunction,), "function"),
+}
+
+
+def _parameters(declaration: str) -> tuple[Parameter, ...]:
+    found: list[Parameter] = []
+    for part in filter(None, declaration.split(",")):
+        name, _, kind = (piece.strip() for piece in part.partition(":"))
+        found.append(Parameter(name.removesuffix("?"), _CHECKS[kind or "any"], name.endswith("?")))
+    return tuple(found)
+
+
+def builtin(
+    name: str, *declarations: str, variadic: bool = False, pure: bool = True
+) -> Callable[[Implementation], Implementation]:
+    """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
+
+    def register(implementation: Implementation) -> Implementation:
+        signatures = tuple(_parameters(declaration) for declaration in declarations or ("",))
+        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, pure)
+        return implementation
+
+    return register
