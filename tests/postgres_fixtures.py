@@ -27,9 +27,10 @@ def postgres_binaries() -> Path:
     try:
         return find_binaries(None)
     except PostgresError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the postgres tests may not be skipped in CI: {error}", pytrace=False)
-        pytest.skip(str(error))
+        reason = str(error)
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"the postgres tests may not be skipped in CI: {reason}", pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture

