@@ -3,6 +3,7 @@ Never runs a process instance or reads a database.
 Called by core (which runs definitions), deployment, `conch check` and the picture of a walked path.
 """
 
+from engine.bpmn.check import check, check_paths
 from engine.bpmn.definition import (
     ElementType,
     FlowNode,
@@ -15,6 +16,7 @@ from engine.bpmn.definition import (
     TopicSpec,
 )
 from engine.bpmn.dialect import parse
+from engine.bpmn.lint import lint
 
 __all__ = [
     "ElementType",
@@ -26,5 +28,8 @@ __all__ = [
     "TimerDefinition",
     "TimerKind",
     "TopicSpec",
+    "check",
+    "check_paths",
+    "lint",
     "parse",
 ]

@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 
     definition: ProcessDefinition | None
     problems: tuple[Problem, ...]
-    complete: bool  # every flow node and sequence flow of the file is in the definition
+    complete: bool  # every flow node, sequence flow and condition of the process is in the definition
 
 
 def parse(xml: bytes, resource_name: str, max_bytes: int = MAX_BYTES) -> tuple[ProcessDefinition, ...]:
@@ -208,7 +208,7 @@ class _GraphReader:
 
     def read(self) -> tuple[dict[str, FlowNode], dict[str, SequenceFlow]]:
         node_elements, flow_elements = self._sort_children()
-        flows = {flow.get("id"): self._reader.flow(flow) for flow in flow_elements if self._has_id(flow)}
+        flows = self._read_flows(flow_elements)
         incoming, outgoing = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
         for flow in flows.values():
             outgoing[flow.source].append(flow.id)
@@ -217,12 +217,23 @@ class _GraphReader:
         for element in node_elements:
             if self._has_id(element):
                 node_id = element.get("id")
+                self.complete = self.complete and node_id not in nodes
                 node = self._reader.node(element, tuple(incoming[node_id]), tuple(outgoing[node_id]))
                 nodes[node_id] = node
                 self._check_connections(element, node, flows)
         self._check_references(nodes, node_elements, flow_elements, flows)
         self._check_start(nodes)
         return nodes, flows
+
+    def _read_flows(self, elements: list[etree._Element]) -> dict[str, SequenceFlow]:
+        flows: dict[str, SequenceFlow] = {}
+        for element in elements:
+            if self._has_id(element):
+                flow = self._reader.flow(element)
+                unread = flow.condition is None and element.find(f"{{{BPMN}}}conditionExpression") is not None
+                self.complete = self.complete and not unread and flow.id not in flows
+                flows[flow.id] = flow
+        return flows
 
     def _sort_children(self) -> tuple[list[etree._Element], list[etree._Element]]:
         """Flow nodes that run, sequence flows; every other element is refused by name."""
@@ -330,6 +341,7 @@ class _GraphReader:
     def _check_start(self, nodes: Mapping[str, FlowNode]) -> None:
         count = Counter(node.type for node in nodes.values())[ElementType.START_EVENT]
         if count != 1:
+            self.complete = False
             self._findings.add(
                 self._process,
                 "one-start-event",

@@ -17,7 +17,7 @@ from engine.bpmn.vocabulary import EVENT_DEFINITIONS, EXECUTED, EXTENSIONS, REFU
 from engine.bpmn.xml import BPMN, CAMUNDA_7, ZEEBE
 from engine.feel import Expression, FeelSyntaxError, compile_expression
 
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _DURATION: Final = re.compile(r"P(?=[\dT])(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)(\[[\w/+-]+\])?")
 
@@ -174,7 +174,7 @@ class NodeReader:
                 element,
                 "invalid-mapping-target",
                 f"the {direction} mapping's target `{target}` is not a variable name",
-                "Use one name of letters, digits and underscores.",
+                "Use letters, digits and underscores; a dot writes into an object.",
             )
         source = self._value(element, mapping.get("source", ""), f"the source of the {direction} `{target}`")
         return None if source is None else IoMapping(source, target)
