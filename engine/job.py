@@ -98,6 +98,11 @@ class RunningJob:
         report = self._report() if instead_of is None else instead_of[1][-1]
         return JobStopped, (self.job.key, report)
 
+    def unusable(self, reason: Rejected, fresh: Fresh) -> Fresh:
+        """The task's result is nothing that a process variable can hold."""
+        message = f"task `{self.job.topic}` returned what is no variable: {reason.message}"[:MESSAGE_CHARS]
+        return JobFailed, (self.job.key, Code.TASK_FAULT.value, message, False, fresh[1][-1])
+
     def refused(self, reason: Rejected) -> Fresh:
         """The task could not begin, because what caused it is not durable."""
         retryable = meaning_of(reason.code).retryable
@@ -125,7 +130,7 @@ class RunningJob:
 
     def _fault(self, error: BaseException) -> Fresh:
         """A bug in the task. The exception's text may quote a payload, so only its type and place are told."""
-        kind, place = type(error).__name__, _place(error)
+        kind, place = type(error).__name__, place_of(error)
         if not self.stopping:
             log.error(
                 "task fault",
@@ -152,7 +157,8 @@ def _going_down() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised, without its text, which may quote a payload."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return ""

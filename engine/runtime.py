@@ -18,11 +18,12 @@ from types import TracebackType
 from typing import Any
 
 from engine.bpmn.spiff import Program
-from engine.core.instance import ProcessInstance
+from engine.core.instance import InstanceLimits, ProcessInstance
 from engine.errors import Code, LeaseLost, Rejected
 from engine.inference import InferenceCall, Operation
-from engine.job import Fresh, RunningJob, unknown_topic
+from engine.job import Fresh, RunningJob, place_of, unknown_topic
 from engine.keys import KeySource
+from engine.live import Live
 from engine.meter import Meter
 from engine.records import (
     Cancel,
@@ -31,7 +32,6 @@ from engine.records import (
     Job,
     Key,
     Outcome,
-    Record,
     Start,
     Tags,
     Timer,
@@ -41,7 +41,6 @@ from engine.records import (
 from engine.registry import Registry, TaskContext
 from engine.run import Run, owned_elsewhere
 from engine.settings import RuntimeSettings
-from engine.store.encoding import InstanceContext
 from engine.store.journal import Journal
 from engine.telemetry import Telemetry
 
@@ -57,43 +56,6 @@ class DeployedDefinition:
 
     ref: DefinitionRef
     program: Program
-
-
-class _Live:
-    """One process instance in memory, and all that the shell holds for it."""
-
-    __slots__ = (
-        "at_us",
-        "busy",
-        "context",
-        "deadline_at_us",
-        "flush",
-        "inbox",
-        "instance",
-        "jobs",
-        "left",
-        "queued",
-        "records",
-        "run",
-        "start",
-        "timers",
-    )
-
-    def __init__(self, instance: ProcessInstance, start: Start, run: Run, deadline_at_us: int):
-        self.instance = instance
-        self.start = start
-        self.context = InstanceContext.of_start(start)
-        self.run = run
-        self.deadline_at_us = deadline_at_us
-        self.at_us = 0
-        self.inbox: deque[tuple[RunningJob | None, Fresh]] = deque()
-        self.jobs: dict[Key, RunningJob] = {}
-        self.timers: dict[Key, asyncio.TimerHandle] = {}
-        self.records: list[Record] = []  # not yet handed to the journal
-        self.flush = False
-        self.busy = False  # its inbox is being worked on, further up this stack
-        self.queued = False  # waits for the next slice
-        self.left = False  # has left memory
 
 
 class Runtime:
@@ -116,13 +78,14 @@ class Runtime:
         self._keys = keys
         self._registry = registry
         self._resources = resources
-        self._settings = settings
+        self._max_instances = settings.max_instances
+        self._limits = InstanceLimits(settings.max_activity_instances)
         self._now_us = now_us
         self._engine_version = engine_version
         self._commit_timeout_s = commit_timeout_s
         self._meter = Meter(telemetry)
-        self._live: dict[Key, _Live] = {}
-        self._ready: deque[_Live] = deque()  # have commands, wait for the next slice
+        self._live: dict[Key, Live] = {}
+        self._ready: deque[Live] = deque()  # have commands, wait for the next slice
         self._slice_s = settings.slice_ms / 1000
         self._spent_s = 0.0  # of this slice; above 0 only while the next slice is scheduled
         self._refusal: tuple[Code, str] | None = (Code.DRAINING, "the gateway is not open yet")
@@ -195,7 +158,7 @@ class Runtime:
         if deadline_at_us is None:
             deadline_at_us = at_us + tags.deadline_ms * 1000
         run = Run(key, call, self._cancel, self._commit_timeout_s)
-        live = _Live(ProcessInstance(deployed.program), start, run, deadline_at_us)
+        live = Live(ProcessInstance(deployed.program, limits=self._limits), start, run, deadline_at_us)
         live.flush = call.operation is Operation.GENERATE_STREAM
         self._live[key] = live
         self._meter.active.inc()
@@ -217,15 +180,18 @@ class Runtime:
                 "the audit store does not accept rows, so no request is started",
                 retry_after_ms=1000,
             )
-        limit = self._settings.max_instances
-        if len(self._live) >= limit:
-            raise Rejected(Code.OVERLOADED, f"{limit} requests are running, which is the limit", retry_after_ms=1000)
+        if len(self._live) >= self._max_instances:
+            raise Rejected(
+                Code.OVERLOADED,
+                f"{self._max_instances} requests are running, which is runtime.max_instances",
+                retry_after_ms=1000,
+            )
         if self._journal.room < ROOM_ROWS:
             raise Rejected(Code.OVERLOADED, "too many audit rows wait for the disk", retry_after_ms=1000)
 
     # --- the inbox ----------------------------------------------------------------------------------------------
 
-    def _feed(self, live: _Live, running: RunningJob | None, fresh: Fresh) -> None:
+    def _feed(self, live: Live, running: RunningJob | None, fresh: Fresh) -> None:
         if live.left:
             return
         live.inbox.append((running, fresh))
@@ -236,7 +202,7 @@ class Runtime:
         else:
             self._queue(live)
 
-    def _queue(self, live: _Live) -> None:
+    def _queue(self, live: Live) -> None:
         live.queued = True
         self._ready.append(live)
 
@@ -245,7 +211,7 @@ class Runtime:
         while self._ready and self._spent_s < self._slice_s:
             self._turn(self._ready.popleft())
 
-    def _turn(self, live: _Live) -> None:
+    def _turn(self, live: Live) -> None:
         """Work on the inbox until it is empty or the slice is spent, then hand the rows over in one go."""
         live.queued = False
         live.busy = True
@@ -255,13 +221,14 @@ class Runtime:
                     self._queue(live)
                     break
                 self._take(live)
-        except Exception as error:  # apply edge: only this instance may be lost
-            self._poison(live, error)
+        except Exception as error:  # apply edge: a fault of this shell may cost this instance, but no other
+            _log_fault(live.run.key, error)
+            self._lose(live, Rejected(Code.ENGINE_FAULT, "the engine failed on this request"))
         finally:
             live.busy = False
         self._append(live)
 
-    def _take(self, live: _Live) -> None:
+    def _take(self, live: Live) -> None:
         running, fresh = live.inbox.popleft()
         if running is not None:
             del live.jobs[running.job.key]
@@ -270,13 +237,16 @@ class Runtime:
         kind, args = fresh
         try:
             self._apply(live, kind(self._keys.reserve(), *args))
-        except Rejected as stale:
+        except Rejected as refused:
+            if running is not None and refused.code != Code.STALE:
+                live.inbox.appendleft((None, running.unusable(refused, fresh)))
+                return
             log.debug(
                 "command dropped",
-                extra={"process_instance_key": live.run.key, "command": kind.__name__, "code": stale.code},
+                extra={"process_instance_key": live.run.key, "command": kind.__name__, "code": refused.code},
             )
 
-    def _apply(self, live: _Live, command: Command) -> None:
+    def _apply(self, live: Live, command: Command) -> None:
         """Apply one command and do what its step asks for. Raises Rejected; then nothing has changed."""
         if self._spent_s == 0.0:
             self._loop.call_soon(self._next_slice)
@@ -301,9 +271,11 @@ class Runtime:
         for job in step.start:
             self._start(live, job, at_us)
         if step.outcome is not None:
+            if live.instance.fault is not None:
+                _log_fault(live.run.key, live.instance.fault)
             self._end(live, step.outcome)
 
-    def _append(self, live: _Live) -> None:
+    def _append(self, live: Live) -> None:
         if not live.records:
             return
         records, live.records = live.records, []
@@ -315,7 +287,7 @@ class Runtime:
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
-    def _start(self, live: _Live, job: Job, at_us: int) -> None:
+    def _start(self, live: Live, job: Job, at_us: int) -> None:
         if job.topic not in self._registry:
             self._feed(live, None, unknown_topic(job, at_us))
             return
@@ -343,7 +315,7 @@ class Runtime:
                 return
         running.task = self._group.create_task(self._perform(live, running, waiting))
 
-    async def _perform(self, live: _Live, running: RunningJob, waiting: Awaitable[Any] | None) -> None:
+    async def _perform(self, live: Live, running: RunningJob, waiting: Awaitable[Any] | None) -> None:
         running.begun = True
         if running.definition.effect:
             try:
@@ -360,12 +332,12 @@ class Runtime:
         fresh = running.stopped() if running.stopping else await running.perform(waiting)
         self._finish(live, running, fresh)
 
-    def _finish(self, live: _Live, running: RunningJob, fresh: Fresh) -> None:
+    def _finish(self, live: Live, running: RunningJob, fresh: Fresh) -> None:
         if not running.finished:
             running.finished = True
             self._feed(live, running, fresh)
 
-    def _stop(self, live: _Live, running: RunningJob) -> None:
+    def _stop(self, live: Live, running: RunningJob) -> None:
         running.stopping = True
         if running.finished:
             return  # its result waits in the inbox and will be taken as JobStopped
@@ -376,7 +348,7 @@ class Runtime:
         else:
             self._finish(live, running, running.stopped())
 
-    def _leave_behind(self, live: _Live, running: RunningJob) -> None:
+    def _leave_behind(self, live: Live, running: RunningJob) -> None:
         if running.finished:
             return
         log.error(
@@ -387,11 +359,11 @@ class Runtime:
 
     # --- timers -------------------------------------------------------------------------------------------------
 
-    def _arm(self, live: _Live, timer: Timer) -> None:
+    def _arm(self, live: Live, timer: Timer) -> None:
         delay_s = max(timer.due_at_us - self._now_us(), 0) / 1_000_000
         live.timers[timer.key] = self._loop.call_later(delay_s, self._due, live, timer)
 
-    def _due(self, live: _Live, timer: Timer) -> None:
+    def _due(self, live: Live, timer: Timer) -> None:
         if self._now_us() < timer.due_at_us:
             self._arm(live, timer)  # the loop's clock is coarser than the engine's
             return
@@ -405,28 +377,21 @@ class Runtime:
         if live is not None:
             self._feed(live, None, (Cancel, (str(code), message)))
 
-    def _end(self, live: _Live, outcome: Outcome) -> None:
+    def _end(self, live: Live, outcome: Outcome) -> None:
         live.flush = True
         self._append(live)
         if not live.left:
             self._leave(live)
             live.run.end(outcome)
 
-    def _lose(self, live: _Live, error: Rejected) -> None:
+    def _lose(self, live: Live, error: Rejected) -> None:
         """Forget an instance that cannot go on here; nothing more is written for it."""
         if not live.left:
             live.records.clear()
             self._leave(live)
             live.run.fail(error)
 
-    def _poison(self, live: _Live, error: Exception) -> None:
-        log.critical(
-            "instance poisoned",
-            extra={"process_instance_key": live.run.key, "error_type": type(error).__name__},
-        )
-        self._lose(live, Rejected(Code.ENGINE_FAULT, "the engine failed on this request"))
-
-    def _leave(self, live: _Live) -> None:
+    def _leave(self, live: Live) -> None:
         del self._live[live.run.key]
         self._meter.active.dec()
         live.left = True
@@ -441,3 +406,8 @@ class Runtime:
         live.jobs.clear()
         if self._emptied is not None and not self._live:
             self._emptied.set()
+
+
+def _log_fault(key: Key, error: Exception) -> None:
+    extra = {"process_instance_key": key, "error_type": type(error).__name__, "place": place_of(error)}
+    log.critical("engine fault", extra=extra)

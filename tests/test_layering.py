@@ -19,7 +19,7 @@ ORDER = [
     {"core"},
     {"registry", "settings", "telemetry"},
     {"store"},
-    {"job", "meter", "recovery", "run", "runtime"},
+    {"job", "live", "meter", "recovery", "run", "runtime"},
     {"api"},
     {"local"},
     {"cli"},

@@ -43,8 +43,13 @@ def test_waiting_for_nothing_is_a_deadlock() -> None:
 
 def test_a_clock_that_ticks_for_ever_is_a_deadlock_too() -> None:
     async def main() -> None:
-        while True:
-            await asyncio.sleep(3600)
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            loop.call_later(3600, tick)
+
+        tick()
+        await loop.create_future()
 
     with pytest.raises(Deadlock):
         run_virtual(main())
