@@ -1,0 +1,121 @@
+"""Owns the fold: how what happens to an instance becomes numbered records, the rows of the audit.
+Never decides what happens; the same code folds live, in replay and in verification.
+Called by the instance while it applies one command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.records import (
+    ActivityEnded,
+    AttemptMade,
+    Command,
+    DecisionMade,
+    Fact,
+    IncidentRaised,
+    InstanceEnded,
+    InstanceStarted,
+    JobReport,
+    Key,
+    Outcome,
+    Record,
+    Start,
+    UsageMeasured,
+)
+
+if TYPE_CHECKING:
+    from engine.core.activity import Activity
+
+
+class Ledger:
+    """The records of one instance: two number lines and the counts that the closing row repeats."""
+
+    __slots__ = ("activities", "at_us", "attempts", "commands", "facts", "pending", "started_at_us")
+
+    def __init__(self) -> None:
+        self.commands = 0
+        self.facts = 0
+        self.activities = 0  # ended
+        self.attempts = 0
+        self.at_us = 0
+        self.started_at_us = 0
+        self.pending: list[Record] = []
+
+    def take(self) -> tuple[Record, ...]:
+        """The records since the last call."""
+        taken = tuple(self.pending)
+        self.pending.clear()
+        return taken
+
+    def command(self, command: Command, at_us: int) -> None:
+        self.at_us = at_us
+        self.commands += 1
+        self.pending.append(Record(-self.commands, at_us, command))
+
+    def _fact(self, fact: Fact) -> None:
+        self.facts += 1
+        self.pending.append(Record(self.facts, self.at_us, fact))
+
+    def instance_started(self, start: Start) -> None:
+        self.started_at_us = self.at_us
+        self._fact(InstanceStarted(start))
+
+    def job_ended(self, activity: Activity, report: JobReport) -> None:
+        """What a job measured: attempts, decisions, usage, in that order; usage belongs to the latest attempt."""
+        key, element_id = activity.key, activity.node.id
+        for attempt in report.attempts:
+            self.attempts += 1
+            self._fact(AttemptMade(key, element_id, self.attempts, attempt))
+        for decision in report.decisions:
+            self._fact(DecisionMade(key, element_id, decision))
+        for usage in report.usage:
+            self._fact(UsageMeasured(key, element_id, self.attempts, usage))
+
+    def activity_ended(self, activity: Activity, error_code: str | None, message: str | None) -> None:
+        node = activity.node
+        job_key = queued = started = finished = None
+        if activity.report is not None:
+            job_key, report = activity.report
+            queued, started, finished = report.queued_at_us, report.started_at_us, report.finished_at_us
+        self.activities += 1
+        self._fact(
+            ActivityEnded(
+                activity.key,
+                node.id,
+                node.type.value,
+                node.name,
+                activity.state.value,
+                activity.started_at_us,
+                self.at_us,
+                job_key,
+                queued,
+                started,
+                finished,
+                error_code,
+                message,
+                activity.taken_flow_ids,
+                activity.written,
+            )
+        )
+
+    def incident_raised(self, key: Key, activity: Activity | None, error_code: str, message: str) -> None:
+        if activity is None:
+            self._fact(IncidentRaised(key, None, None, error_code, message))
+        else:
+            self._fact(IncidentRaised(key, activity.key, activity.node.id, error_code, message))
+
+    def instance_ended(self, outcome: Outcome) -> None:
+        error = outcome.error or {}
+        self._fact(
+            InstanceEnded(
+                outcome.state,
+                outcome.end_element_id,
+                error.get("code"),
+                error.get("message"),
+                self.started_at_us,
+                self.at_us,
+                self.attempts,
+                self.activities,
+            )
+        )

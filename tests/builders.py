@@ -1,0 +1,195 @@
+"""Owns small process definitions for tests, and the commands that drive them.
+Never reads a file or starts anything.
+Called by the tests of the core and by the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from engine.bpmn.definition import (
+    ElementType,
+    FlowNode,
+    IoMapping,
+    ProcessDefinition,
+    SequenceFlow,
+    Static,
+    TimerDefinition,
+    TimerKind,
+)
+from engine.records import DefinitionRef, JobReport, Start, Tags
+
+Say = Callable[[Mapping[str, Any], Any], Any]
+EMPTY_REPORT = JobReport(0, 0, 0)
+
+
+class Says:
+    """A stand-in for an expression: a Python function of the visible variables and the evaluation's context."""
+
+    def __init__(self, say: Say, text: str = "=stand-in") -> None:
+        self.say = say
+        self.text = text
+
+    def evaluate(self, scope: Mapping[str, Any], context: Any = None) -> Any:
+        return self.say(scope, context)
+
+
+def expression(source: str | Say | None) -> Any:
+    """FEEL with a leading `=`, other text as a constant, a function as a stand-in."""
+    if source is None:
+        return None
+    if callable(source):
+        return Says(source)
+    if source.startswith("="):
+        from engine.feel import compile_expression
+
+        return compile_expression(source)
+    return Static(source)
+
+
+class Diagram:
+    """A process definition in the making; sequence flows are named after what they connect."""
+
+    def __init__(self, process_id: str = "process") -> None:
+        self.process_id = process_id
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._flows: dict[str, SequenceFlow] = {}
+        self._defaults: dict[str, str] = {}
+
+    def _node(self, id: str, type: ElementType, **fields: Any) -> Diagram:
+        self._nodes[id] = {
+            "id": id,
+            "name": fields.pop("name", id.replace("_", " ").capitalize()),
+            "type": type,
+        } | fields
+        return self
+
+    def start(self, id: str = "started") -> Diagram:
+        return self._node(id, ElementType.START_EVENT)
+
+    def end(self, id: str = "ended", error_code: str | None = None) -> Diagram:
+        return self._node(id, ElementType.END_EVENT, error_code=error_code)
+
+    def task(
+        self,
+        id: str,
+        *,
+        retries: int = 1,
+        inputs: Mapping[str, str | Say] | None = None,
+        outputs: Mapping[str, str | Say] | None = None,
+    ) -> Diagram:
+        return self._node(
+            id,
+            ElementType.SERVICE_TASK,
+            topic=id,
+            retries=retries,
+            inputs=_mappings(inputs),
+            outputs=_mappings(outputs),
+        )
+
+    def gateway(self, id: str) -> Diagram:
+        return self._node(id, ElementType.EXCLUSIVE_GATEWAY)
+
+    def wait(self, id: str, duration: str | Say) -> Diagram:
+        return self._node(
+            id,
+            ElementType.INTERMEDIATE_CATCH_EVENT,
+            timer=TimerDefinition(TimerKind.DURATION, expression(duration)),
+        )
+
+    def on_error(
+        self,
+        activity: str,
+        id: str,
+        code: str | None = None,
+        *,
+        outputs: Mapping[str, str | Say] | None = None,
+    ) -> Diagram:
+        return self._node(
+            id,
+            ElementType.BOUNDARY_EVENT,
+            attached_to=activity,
+            catches_error=True,
+            error_code=code,
+            outputs=_mappings(outputs),
+        )
+
+    def on_timer(
+        self,
+        activity: str,
+        id: str,
+        value: str | Say,
+        *,
+        kind: TimerKind = TimerKind.DURATION,
+        outputs: Mapping[str, str | Say] | None = None,
+    ) -> Diagram:
+        return self._node(
+            id,
+            ElementType.BOUNDARY_EVENT,
+            attached_to=activity,
+            timer=TimerDefinition(kind, expression(value)),
+            outputs=_mappings(outputs),
+        )
+
+    def flow(
+        self, source: str, target: str, when: str | Say | None = None, *, default: bool = False, id: str = ""
+    ) -> Diagram:
+        id = id or f"{source}_to_{target}"
+        self._flows[id] = SequenceFlow(id, "", source, target, expression(when))
+        if default:
+            self._defaults[source] = id
+        return self
+
+    def path(self, *ids: str) -> Diagram:
+        """Connect elements in a row."""
+        for source, target in zip(ids, ids[1:], strict=False):
+            self.flow(source, target)
+        return self
+
+    def build(self) -> ProcessDefinition:
+        nodes = {
+            id: FlowNode(
+                **fields,
+                incoming=tuple(flow.id for flow in self._flows.values() if flow.target == id),
+                outgoing=tuple(flow.id for flow in self._flows.values() if flow.source == id),
+                default_flow=self._defaults.get(id),
+            )
+            for id, fields in self._nodes.items()
+        }
+        shape = repr([(node.id, node.type, node.outgoing) for node in nodes.values()]).encode()
+        start_id = next(node.id for node in nodes.values() if node.type is ElementType.START_EVENT)
+        return ProcessDefinition(
+            process_id=self.process_id,
+            name=self.process_id,
+            version_tag=None,
+            resource_name=f"{self.process_id}.bpmn",
+            content_hash=sha256(shape).hexdigest(),
+            xml=shape,
+            nodes=nodes,
+            flows=dict(self._flows),
+            start_id=start_id,
+        )
+
+
+def _mappings(mappings: Mapping[str, str | Say] | None) -> tuple[IoMapping, ...]:
+    return tuple(IoMapping(expression(source), target) for target, source in (mappings or {}).items())
+
+
+def chain(length: int) -> Diagram:
+    """start, `length` service tasks, end."""
+    tasks = [f"task_{i}" for i in range(length)]
+    diagram = Diagram(f"chain_{length}").start()
+    for task in tasks:
+        diagram.task(task)
+    return diagram.end().path("started", *tasks, "ended")
+
+
+def start_command(
+    definition: ProcessDefinition, variables: Mapping[str, Any] | None = None, *, key: int = 1000, online: bool = True
+) -> Start:
+    """A Start of a definition, as the gateway would send it."""
+    reference = DefinitionRef(1, definition.process_id, 1, definition.content_hash)
+    request_id = "0190a3c0-0000-7000-8000-000000000000"
+    return Start(key, reference, "0.1.0", request_id, Tags(), variables or {}, online)
