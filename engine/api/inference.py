@@ -5,6 +5,7 @@ Called by uvicorn through the app, once per request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.api import kserve
@@ -23,11 +24,14 @@ from engine.api.headers import read_tags
 from engine.errors import Code, Rejected, meaning_of
 from engine.inference import Operation
 from engine.records import Tags
+from engine.telemetry import OTHER
 
 if TYPE_CHECKING:
     from engine.api.gateway import Gateway
     from engine.run import Run, RunResult
 
+OK = "ok"
+_CODES = frozenset(code.value for code in Code)
 _NO_TAGS = Tags("unknown", "unknown", "unknown", "unknown", 0)
 
 
@@ -59,14 +63,13 @@ class InferenceEndpoint:
             return
         streaming = self._operation is Operation.GENERATE_STREAM
         watch = DisconnectWatch(receive, lambda: run.cancel(*_LEFT), at_once=streaming)
+        outcome = "unanswered"
         try:
-            if streaming:
-                await self._stream(send, run, request_id, call.client_id)
-            else:
-                await self._answer_once(send, run, request_id, call.client_id)
+            say = self._stream if streaming else self._answer_once
+            outcome = await say(send, run, request_id, call.client_id)
         finally:
             watch.close()
-            gateway.observe(self._operation, run, arrived_at_us)
+            gateway.observe(self._operation, run, arrived_at_us, outcome)
 
     async def _refuse(self, send: Send, refusal: Rejected, tags: Tags, request_id: str, model: str) -> None:
         """Say no, once the audit knows that it was said."""
@@ -84,40 +87,36 @@ class InferenceEndpoint:
         )
         await answer(send, status, headers, body)
 
-    async def _answer_once(self, send: Send, run: Run, request_id: str, client_id: str) -> None:
+    async def _answer_once(self, send: Send, run: Run, request_id: str, client_id: str) -> str:
         try:
             result = await run.result()
         except Rejected as refusal:
-            await _say_refused(send, refusal, request_id, run)
-            return
-        await _say_result(send, result, request_id, run, client_id)
+            return await _say_refused(send, refusal, request_id, run)
+        return await _say_result(send, result, request_id, run, client_id)
 
-    async def _stream(self, send: Send, run: Run, request_id: str, client_id: str) -> None:
+    async def _stream(self, send: Send, run: Run, request_id: str, client_id: str) -> str:
         """Server-sent events in Triton's form. Until the first chunk an error is a plain answer with its own status."""
         opened = False
         try:
             async for chunk in run.chunks():
                 if not opened:
-                    await run.started
                     await _open_stream(send, run, request_id)
                     opened = True
                 await send(_body(b"data: " + chunk.data + b"\n\n", more=True))
             result = await run.result()
         except Rejected as refusal:
             if not opened:
-                await _say_refused(send, refusal, request_id, run)
-                return
+                return await _say_refused(send, refusal, request_id, run)
             await send(_body(_event(refusal.code, refusal.message), more=False))
-            return
-        if opened:
-            error = result.outcome.error
-            ending = _event(str(error.get("code")), str(error.get("message"))) if error else b""
-            await send(_body(ending, more=False))
-        elif result.outcome.error is None:
+            return refusal.code
+        error = result.outcome.error
+        if not opened:
+            if error is not None:
+                return await _say_result(send, result, request_id, run, client_id)
             await _open_stream(send, run, request_id)
-            await send(_body(b"", more=False))
-        else:
-            await _say_result(send, result, request_id, run, client_id)
+        ending = _event(str(error.get("code")), str(error.get("message"))) if error else b""
+        await send(_body(ending, more=False))
+        return _outcome_label(error)
 
 
 _LEFT = (Code.CLIENT_DISCONNECTED, "the client closed the connection")
@@ -141,18 +140,21 @@ async def _open_stream(send: Send, run: Run, request_id: str) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
-async def _say_refused(send: Send, refusal: Rejected, request_id: str, run: Run) -> None:
+async def _say_refused(send: Send, refusal: Rejected, request_id: str, run: Run) -> str:
     headers = [*_request_headers(request_id), *_run_headers(run), *_retry_after(refusal.retry_after_ms)]
     status = meaning_of(refusal.code).http_status
     await answer(send, status, headers, kserve.write_error(refusal.code, refusal.message, refusal.retry_after_ms))
+    return refusal.code
 
 
-async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, client_id: str) -> None:
+async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, client_id: str) -> str:
     outcome = result.outcome
     headers = [*_request_headers(request_id), *_run_headers(run)]
+    if reason := outcome.variables.get("degraded_because"):
+        headers.append((b"conch-degraded", str(reason).encode("latin-1", "replace")))
     if outcome.error is None and result.answer is not None:
         await answer(send, 200, headers, kserve.write_answer(result.answer, client_id))
-        return
+        return OK
     error = outcome.error or {"code": Code.ENGINE_FAULT, "message": "the process ended without an answer"}
     code = str(error.get("code", Code.ENGINE_FAULT))
     retry_after_ms = _whole(error.get("retry_after_ms"))
@@ -161,6 +163,14 @@ async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, 
         code, str(error.get("message", "")), retry_after_ms, replica=error.get("replica"), incident_key=incident
     )
     await answer(send, meaning_of(code).http_status, [*headers, *_retry_after(retry_after_ms)], body)
+    return _outcome_label(error)
+
+
+def _outcome_label(error: Mapping[str, Any] | None) -> str:
+    """A metric label: a code of ours, or `other` for one that a diagram made up."""
+    if error is None:
+        return OK
+    return str(error.get("code")) if error.get("code") in _CODES else OTHER
 
 
 def _whole(value: object) -> int | None:
@@ -179,8 +189,6 @@ def _run_headers(run: Run) -> Headers:
     ]
     if run.replica:
         headers.append((b"conch-replica", run.replica.encode()))
-    if run.degraded:
-        headers.append((b"conch-degraded", run.degraded.encode("latin-1", "replace")))
     return headers
 
 

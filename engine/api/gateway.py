@@ -1,0 +1,182 @@
+"""Owns what the routes share: one object that submits calls, records refusals, answers questions and counts.
+Never reads a request or writes an answer, and opens nothing: every part is handed in.
+Called by the routes; built by the composition root.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from prometheus_client import Counter, Histogram
+
+from engine.errors import ConchError, Rejected
+from engine.inference import InferenceCall, Operation
+from engine.keys import KeySource
+from engine.records import DefinitionRef, Refusal, Tags
+from engine.run import Run
+from engine.runtime import DeployedDefinition, Runtime
+from engine.settings import Settings
+from engine.store.journal import Journal
+from engine.store.queries import Queries, StoredInstance
+from engine.telemetry import Telemetry
+
+log = logging.getLogger("conch.api")
+
+MESSAGE_CHARS = 500
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class FleetView(Protocol):
+    """What the api may know of the replicas."""
+
+    def ready_replicas(self, model: str) -> tuple[str, ...] | None:
+        """Names of the replicas that really serve `model`; null when no such model is configured."""
+
+
+class Gateway:
+    """Everything behind the routes. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        version: str,
+        runtime: Runtime,
+        journal: Journal,
+        keys: KeySource,
+        queries: Queries,
+        serving: DeployedDefinition,
+        fleet: FleetView,
+        telemetry: Telemetry,
+        now_us: Callable[[], int],
+        lease_held: Callable[[], bool],
+    ):
+        self.settings = settings
+        self.version = version
+        self.telemetry = telemetry
+        self.now_us = now_us
+        self.draining = False
+        self._runtime = runtime
+        self._journal = journal
+        self._keys = keys
+        self._queries = queries
+        self._serving = serving
+        self._fleet = fleet
+        self._lease_held = lease_held
+        self._requests: dict[tuple[Operation, str, str], Counter] = {}
+        self._seconds: dict[Operation, Histogram] = {
+            operation: telemetry.request_seconds.labels(operation.value) for operation in Operation
+        }
+
+    # --- the hot path -------------------------------------------------------------------------------------------
+
+    def submit(self, call: InferenceCall, tags: Tags, request_id: str, arrived_at_us: int) -> Run:
+        """Begin the process instance that governs `call`. Raises Rejected; then nothing has begun."""
+        deadline_at_us = arrived_at_us + tags.deadline_ms * 1000
+        variables = {
+            "operation": call.operation.value,
+            "model": call.model,
+            "model_version": call.version,
+            "request_bytes": call.size_bytes,
+            "streaming": call.operation is Operation.GENERATE_STREAM,
+            "deadline_at": _iso(deadline_at_us),
+            "error": None,
+            "fallback_model": None,
+            "degraded": False,
+            "attempts": 0,
+        }
+        return self._runtime.submit(
+            self._serving, call, tags, variables, request_id=request_id, deadline_at_us=deadline_at_us
+        )
+
+    def observe(self, operation: Operation, run: Run, arrived_at_us: int, outcome: str) -> None:
+        """Count an answered request and the time it took."""
+        model = self.telemetry.model(run.call.model)
+        counter = self._requests.get((operation, model, outcome))
+        if counter is None:
+            counter = self.telemetry.requests.labels(operation.value, model, outcome)
+            self._requests[(operation, model, outcome)] = counter
+        counter.inc()
+        self._seconds[operation].observe((self.now_us() - arrived_at_us) / 1_000_000)
+
+    # --- refusals -----------------------------------------------------------------------------------------------
+
+    def count_refusal(self, code: str) -> None:
+        self.telemetry.refusals.labels(code).inc()
+
+    async def record_refusal(
+        self, refusal: Rejected, tags: Tags, request_id: str, model: str, operation: Operation, http_status: int
+    ) -> bool:
+        """Write a refusal's row and wait until it is durable. False when the audit cannot take it."""
+        self.count_refusal(refusal.code)
+        if not self._journal.available or self._journal.room == 0:
+            return False
+        fact = Refusal(
+            key=self._keys.mint(),
+            request_id=request_id,
+            tags=tags,
+            error_code=refusal.code,
+            http_status=http_status,
+            message=refusal.message[:MESSAGE_CHARS],
+            model=model,
+            operation=operation.value,
+        )
+        try:
+            await self._journal.refuse(fact, self.now_us())
+        except ConchError as error:
+            log.warning("refusal not recorded", extra={"code": refusal.code, "error": type(error).__name__})
+            return False
+        return True
+
+    # --- questions ----------------------------------------------------------------------------------------------
+
+    def not_ready_because(self) -> list[str]:
+        """Why requests would be refused now; empty when they would be accepted."""
+        reasons = []
+        if self.draining:
+            reasons.append("the gateway is shutting down")
+        if not self._journal.available:
+            reasons.append("the audit store (Postgres) does not accept rows")
+        if not self._lease_held():
+            reasons.append("this gateway's lease has expired")
+        return reasons
+
+    def model_readiness(self, model: str) -> bool | None:
+        """Whether some replica really serves `model`; null when it is not configured."""
+        replicas = self._fleet.ready_replicas(model)
+        return None if replicas is None else bool(replicas)
+
+    async def list_definitions(self) -> list[Mapping[str, Any]]:
+        serving = self._serving.ref.key
+        return [
+            {
+                "processDefinitionKey": str(each.key),
+                "processDefinitionId": each.process_id,
+                "version": each.version,
+                "contentHash": each.content_hash,
+                "resourceName": each.resource_name,
+                "deployedAt": each.deployed_at.isoformat(),
+                "deployedBy": each.deployed_by,
+                "serving": each.key == serving,
+            }
+            for each in await self._queries.list_definitions()
+        ]
+
+    async def definition_xml(self, key: int) -> bytes | None:
+        return await self._queries.definition_xml(key)
+
+    async def load_instance(self, key: int) -> StoredInstance | None:
+        return await self._queries.load_instance(key)
+
+    @property
+    def serving(self) -> DefinitionRef:
+        return self._serving.ref
+
+
+def _iso(at_us: int) -> str:
+    """ISO 8601 in UTC with microseconds."""
+    moment = _EPOCH + timedelta(microseconds=at_us)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,49 @@
+"""Owns `conch check`: the problems of diagrams, on a terminal or as JSON.
+Never deploys, starts or changes anything.
+Called by designers, by `make check` and by continuous integration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+import click
+import orjson
+
+from engine.bpmn.lint import check_paths
+from engine.cli import config_option
+from engine.registry import REGISTRY
+from engine.settings import load_settings
+
+EPILOG = """\b
+Examples:
+  conch check processes/
+  conch check my.bpmn other.bpmn --json
+"""
+
+
+@click.command("check", epilog=EPILOG)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@config_option
+def command(paths: tuple[Path, ...], as_json: bool, config: Path | None) -> None:
+    """Check diagrams as a deployment would: every problem with file, element id, name, rule and remedy.
+
+    Exit status 0: nothing is wrong (warnings may be printed); 1: some diagram would be refused.
+    """
+
+    importlib.import_module(load_settings(config, os.environ).tasks)
+    problems = check_paths(paths, REGISTRY.specs)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if as_json:
+        listed = [problem._asdict() for problem in problems]
+        click.echo(orjson.dumps({"errors": len(errors), "problems": listed}, option=orjson.OPT_INDENT_2))
+    else:
+        for problem in problems:
+            click.echo(str(problem))
+        warnings = len(problems) - len(errors)
+        click.echo(f"{len(errors)} error(s), {warnings} warning(s)", err=True)
+    if errors:
+        raise click.exceptions.Exit(1)
