@@ -179,6 +179,7 @@ class GroupCommitJournal:
         self.stats = JournalStats()
         self.gave_up: ConchError | None = None  # why waiting is pointless at the moment
         self.last_error: str | None = None
+        self.fenced: LeaseLost | None = None  # this process has been taken for dead: nothing is written any more
         self._queue: deque[Batch] = deque()  # full batches, oldest first
         self._gathering = Batch(1)
         self._writing: Batch | None = None
@@ -200,6 +201,8 @@ class GroupCommitJournal:
         return self.last_error is None and self._writer is not None and not self._closing
 
     def append(self, instance: InstanceContext, records: Sequence[Record], *, flush: bool = True) -> Commit:
+        if self.fenced is not None:
+            raise self.fenced
         if not instance.owned:
             raise LeaseLost(f"process instance {instance.key} is owned by another process")
         batch = self._gathering
@@ -315,23 +318,30 @@ class GroupCommitJournal:
 
     async def _store(self, batch: Batch) -> None:
         self._writing = batch  # until its commit is known
-        while True:
-            try:
-                await self.write(batch)
-                break
-            except JournalDown as error:
-                self.went_down(error.__cause__ or error)
-                await self.recover()
-        self._came_up()
+        try:
+            while self.fenced is None:
+                try:
+                    await self.write(batch)
+                    self._came_up()
+                    break
+                except JournalDown as error:
+                    self.went_down(error.__cause__ or error)
+                    await self.recover()
+        except LeaseLost as error:
+            self.fenced = error
+            self.last_error = str(error)
+            log.critical("journal stopped: another process has taken over")
+        batch.error = self.fenced
         self._settle(batch)
         self._writing = None
 
     def _settle(self, batch: Batch) -> None:
         self._rows -= batch.size_rows
         self._bytes -= batch.size_bytes
-        self.stats.batches += 1
-        self.stats.rows += batch.size_rows
-        self.stats.bytes += batch.size_bytes
+        if batch.error is None:
+            self.stats.batches += 1
+            self.stats.rows += batch.size_rows
+            self.stats.bytes += batch.size_bytes
         batch.settled = True
         batch.wake()
 

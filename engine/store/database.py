@@ -1,0 +1,111 @@
+"""Owns the ways to the database: a bounded pool for reads, raw connections for the journal, and the migrations.
+Never holds a statement of its own beyond the first that proves a connection.
+Called by the composition root, and by every other file of the store through the Database it hands out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from psycopg.types.json import set_json_dumps, set_json_loads
+from sqlalchemy import exc, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity.stop import stop_base
+
+from engine.store import json_text
+
+_MIGRATIONS = Path(__file__).parents[2] / "migrations"
+
+RawConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class Database:
+    """A bounded pool of connections to one Postgres, for everything but the journal's writes."""
+
+    def __init__(self, url: str, *, pool_size: int = 4, pool_wait_s: float = 5.0) -> None:
+        self.conninfo = conninfo_of(url)
+        self.engine: AsyncEngine = create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=self._connect,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=pool_wait_s,
+            pool_pre_ping=True,
+            json_serializer=lambda value: json_text.dumps(value).decode(),
+            json_deserializer=json_text.loads,
+        )
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction on a pooled connection."""
+        async with self.engine.begin() as connection:
+            yield connection
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+    async def _connect(self) -> RawConnection:
+        return await open_raw(self.conninfo, autocommit=False)
+
+
+async def connect(url: str, *, pool_size: int = 4, wait_s: float = 30.0) -> Database:
+    """A Database that has answered once. Raises sqlalchemy.exc.OperationalError when none does within `wait_s`."""
+    database = Database(url, pool_size=pool_size)
+    try:
+        async for attempt in retrying(stop_after_delay(wait_s)):
+            with attempt:
+                async with database.engine.connect() as connection:
+                    await connection.execute(text("SELECT 1"))
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+def retrying(stop: stop_base) -> AsyncRetrying:
+    """Connecting again while the server is away; 50 ms at first, at most 1 s apart."""
+    return AsyncRetrying(
+        stop=stop,
+        wait=wait_exponential_jitter(initial=0.05, max=1.0, jitter=0.05),
+        retry=retry_if_exception_type((psycopg.OperationalError, exc.OperationalError, OSError)),
+        reraise=True,
+    )
+
+
+async def open_raw(conninfo: str, *, autocommit: bool = True) -> RawConnection:
+    """A connection of its own that reads JSON numbers exactly. Raises psycopg.OperationalError."""
+    connection = await psycopg.AsyncConnection.connect(
+        conninfo, autocommit=autocommit, connect_timeout=5, application_name="conch"
+    )
+    set_json_loads(json_text.loads, connection)
+    set_json_dumps(json_text.dumps, connection)
+    return connection
+
+
+def conninfo_of(url: str) -> str:
+    """A URL for libpq; SQLAlchemy's spelling of the scheme is accepted too."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
+        raise ValueError("the database URL must begin with postgresql://")
+    return f"postgresql://{rest}"
+
+
+async def migrate(url: str) -> None:
+    """Bring the schema to this version's. Engines that start at the same time take turns."""
+    await asyncio.to_thread(command.upgrade, alembic_config(url), "head")
+
+
+def alembic_config(url: str) -> Config:
+    """Alembic's configuration for `url`. The migrations lie beside the engine, in a checkout and when installed."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["url"] = url
+    return config

@@ -1,0 +1,169 @@
+"""Owns the tables as SQLAlchemy Core sees them; the migrations create them and a test holds both together.
+Never issues a statement. Partitions of `record` are made by engine.store.partitions, views by the migrations.
+Called by the queries, the definitions, the leases and Alembic's drift check.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    TIMESTAMP,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Date,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+    }
+)
+
+_Instant = TIMESTAMP(timezone=True)
+
+
+def _nullable(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind) for name in names]
+
+
+def _required(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+# The columns stand in the order of the encoded rows; see engine.store.encoding.
+record = Table(
+    "record",
+    metadata,
+    *_required(BigInteger, "position"),
+    *_required(_Instant, "recorded_at"),
+    *_required(BigInteger, "process_instance_key"),
+    *_nullable(BigInteger, "process_definition_key"),
+    *_required(Date, "day"),
+    *_nullable(Integer, "process_version"),
+    *_required(Integer, "deadline_ms"),
+    *_required(SmallInteger, "schema_version"),
+    *_required(Text, "tenant", "product", "feature", "priority"),
+    *_nullable(Text, "process_id"),
+    *_required(Text, "kind"),
+    *_nullable(UUID(as_uuid=False), "request_id"),
+    *_nullable(Boolean, "online"),
+    *_nullable(SmallInteger, "http_status"),
+    *_nullable(Text, "engine_version"),
+    *_nullable(BigInteger, "activity_instance_key"),
+    *_nullable(Text, "element_id", "element_type", "element_name", "state"),
+    *_nullable(_Instant, "started_at", "ended_at"),
+    *_nullable(BigInteger, "duration_us", "job_key"),
+    *_nullable(_Instant, "job_queued_at", "job_started_at", "job_finished_at"),
+    *_nullable(ARRAY(Text), "taken_flow_ids"),
+    *_nullable(Text, "error_code", "message"),
+    *_nullable(BigInteger, "incident_key"),
+    *_nullable(Integer, "attempts", "activities", "attempt_no"),
+    *_nullable(Text, "model", "replica"),
+    *_nullable(Boolean, "billable"),
+    *_nullable(Text, "pool", "model_version", "protocol", "outcome"),
+    *_nullable(_Instant, "sent_at", "first_chunk_at", "first_token_at", "last_token_at", "done_at"),
+    *_nullable(Integer, "chunks", "input_tokens", "output_tokens"),
+    *_nullable(Boolean, "tokens_estimated"),
+    *_nullable(Text, "finish_reason", "grpc_status"),
+    *_nullable(Text, "decision", "chosen", "reason"),
+    *_nullable(Text, "sku"),
+    *_nullable(Numeric, "quantity"),
+    *_nullable(Text, "unit", "price_id"),
+    *_nullable(Numeric, "unit_price_usd", "cost_usd"),
+    *_nullable(Boolean, "estimated"),
+    *_nullable(JSONB, "payload", "variables", "details"),
+    *_nullable(Boolean, "sanitized"),
+    *_required(SmallInteger, "writer_id"),
+    *_required(BigInteger, "writer_epoch", "batch_no"),
+    *_required(Integer, "leaf_no"),
+    PrimaryKeyConstraint("process_instance_key", "position", "day"),
+    CheckConstraint(
+        "day = DATE '2024-01-01' + ((process_instance_key >> 22) / 86400000)::integer",
+        name="day_of_key",
+    ),
+    Index("record_recorded_at_idx", "recorded_at", postgresql_using="brin"),
+    Index("record_request_id_idx", "request_id", postgresql_where=text("request_id IS NOT NULL")),
+    comment="Append-only: every command (position < 0) and fact (position > 0) of every process instance.",
+    postgresql_partition_by="RANGE (day)",
+)
+
+seal = Table(
+    "seal",
+    metadata,
+    *_required(SmallInteger, "writer_id"),
+    *_required(BigInteger, "writer_epoch", "batch_no"),
+    *_required(BigInteger, "first_process_instance_key", "last_process_instance_key"),
+    *_required(Integer, "row_count"),
+    *_nullable(LargeBinary, "root", "prev_hash"),
+    *_nullable(Text, "key_id"),
+    *_nullable(LargeBinary, "signature"),
+    Column("sealed_at", _Instant, nullable=False, server_default=func.now()),
+    PrimaryKeyConstraint("writer_epoch", "batch_no"),
+    comment="One row per sealed batch: the root over its leaves, chained to the batch before it.",
+)
+
+process_definition = Table(
+    "process_definition",
+    metadata,
+    Column("key", BigInteger, autoincrement=False),
+    *_required(Text, "process_id"),
+    *_required(Integer, "version"),
+    *_required(Text, "content_hash", "resource_name"),
+    *_required(LargeBinary, "xml"),
+    Column("deployed_at", _Instant, nullable=False, server_default=func.now()),
+    *_required(Text, "deployed_by"),
+    PrimaryKeyConstraint("key"),
+    UniqueConstraint("process_id", "version"),
+    comment="Every deployed version of every process, immutable; an instance is pinned to one of them.",
+)
+
+engine_process = Table(
+    "engine_process",
+    metadata,
+    Column("epoch", BigInteger, autoincrement=False),
+    *_required(SmallInteger, "writer_id"),
+    *_required(Text, "owner", "engine_version"),
+    *_required(_Instant, "acquired_at", "leased_until"),
+    *_nullable(_Instant, "released_at"),
+    *_nullable(BigInteger, "claimed_by"),
+    *_nullable(_Instant, "claimed_until", "recovered_at"),
+    PrimaryKeyConstraint("epoch"),
+    comment="One row per start of an engine: the lease on its writer number, and who cleaned up after it.",
+)
+
+dead_letter = Table(
+    "dead_letter",
+    metadata,
+    Column("id", BigInteger, Identity(always=True)),
+    Column("died_at", _Instant, nullable=False, server_default=func.now()),
+    *_required(BigInteger, "process_instance_key", "position"),
+    *_required(SmallInteger, "writer_id"),
+    *_required(BigInteger, "writer_epoch", "batch_no"),
+    *_required(Integer, "leaf_no"),
+    *_required(Text, "sqlstate", "error"),
+    *_required(LargeBinary, "raw"),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("writer_epoch", "batch_no", "leaf_no"),
+    comment="Rows that Postgres refused, in binary COPY form, committed with the rest of their batch.",
+)

@@ -1,0 +1,1 @@
+"""Owns the revisions, each with the SQL of the views it creates."""
