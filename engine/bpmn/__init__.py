@@ -17,6 +17,7 @@ from engine.bpmn.definition import (
 )
 from engine.bpmn.dialect import parse
 from engine.bpmn.lint import lint
+from engine.bpmn.picture import Walked, draw
 
 __all__ = [
     "ElementType",
@@ -28,8 +29,10 @@ __all__ = [
     "TimerDefinition",
     "TimerKind",
     "TopicSpec",
+    "Walked",
     "check",
     "check_paths",
+    "draw",
     "lint",
     "parse",
 ]
