@@ -160,6 +160,7 @@ class Runtime:
         run = Run(key, call, self._cancel, self._commit_timeout_s)
         live = Live(ProcessInstance(deployed.program, limits=self._limits), start, run, deadline_at_us)
         live.flush = call.operation is Operation.GENERATE_STREAM
+        live.busy = True
         self._live[key] = live
         self._meter.active.inc()
         try:

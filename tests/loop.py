@@ -58,7 +58,7 @@ def now_us() -> int:
     return EPOCH_US + round(asyncio.get_running_loop().time() * 1_000_000)
 
 
-def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+def run_virtual(main: Coroutine[Any, Any, T], limit_s: float = 7 * 86_400) -> T:
     """Run `main` to its end in virtual time. Raises Deadlock when it cannot end."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(limit_s)) as runner:
         return runner.run(main)

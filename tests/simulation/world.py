@@ -10,24 +10,31 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.bpmn import parse
 from engine.bpmn.spiff import Program
 from engine.errors import BpmnError, Code
-from engine.inference import InferenceAnswer, InferenceCall, Operation
+from engine.inference import Chunk, InferenceAnswer, InferenceCall, Operation
 from engine.keys import KeySource
-from engine.records import Attempt, DefinitionRef, Tags, Usage
+from engine.records import Attempt, DefinitionRef, Key, Tags, Usage
 from engine.registry import Registry, TaskContext, task
 from engine.run import Run, RunResult
 from engine.runtime import DeployedDefinition, Runtime
 from engine.settings import RuntimeSettings
+from engine.store.binary import NULL, fields_of
+from engine.store.command_log import LoggedCommand, unpack
+from engine.store.encoding import COLUMNS, TAIL, EncodedRow
 from engine.store.journal import Batch, JournalDown, JournalLimits, MemoryJournal
+from engine.store.json_text import loads
 from engine.telemetry import Telemetry
-from tests.loop import now_us
+from tests.loop import now_us, run_virtual
+
+T = TypeVar("T")
 
 DIAGRAM = Path(__file__).parents[2] / "processes" / "inference-request.bpmn"
 
@@ -100,8 +107,6 @@ class Attempted:
         return self.context.resources.random
 
     async def emit(self, data: bytes) -> None:
-        from engine.inference import Chunk
-
         await self.context.emit(Chunk(data))
 
 
@@ -204,10 +209,22 @@ async def _infer(given: Tried, context: TaskContext[Script]) -> Inferred:
 
 
 class FaultyJournal(MemoryJournal):
-    """The journal in memory with a disk that takes `write_s` per batch, may be away, and may die for ever."""
+    """The journal in memory with a disk that takes `write_s` per batch, may be away, and may die for ever.
 
-    def __init__(self, *, write_s: float = 0.002, crash_after: int | None = None, limits: JournalLimits | None = None):
+    `stored` may be given: what another engine has left on the same disk.
+    """
+
+    def __init__(
+        self,
+        *,
+        write_s: float = 0.002,
+        crash_after: int | None = None,
+        limits: JournalLimits | None = None,
+        stored: dict[tuple[Key, int], EncodedRow] | None = None,
+    ):
         super().__init__(limits)
+        if stored is not None:
+            self.stored = stored
         self.write_s = write_s
         self.crash_after = crash_after  # rows that reach the disk before the machine dies
         self.crashed = asyncio.Event()
@@ -223,8 +240,42 @@ class FaultyJournal(MemoryJournal):
             await asyncio.get_running_loop().create_future()
         await super().write(batch)
 
+    def keys(self) -> list[Key]:
+        """Instances with at least one durable row, in order of their keys."""
+        return sorted({key for key, _ in self.stored})
+
+    def commands(self, key: Key) -> list[LoggedCommand]:
+        """The durable commands of an instance."""
+        rows = sorted(
+            (-position, row) for (owner, position), row in self.stored.items() if owner == key and position < 0
+        )
+        return [command for first, row in rows for command in unpack(first, loads(_column(row, "payload")[1:]))]
+
+    def kinds(self, key: Key) -> list[str]:
+        """The kinds of an instance's durable facts, in order."""
+        return [kind for kind, _ in self.facts(key)]
+
+    def facts(self, key: Key) -> list[tuple[str, dict[str, Any]]]:
+        """The durable facts of an instance: kind, and the columns a test may ask for."""
+        rows = sorted(
+            (position, row) for (owner, position), row in self.stored.items() if owner == key and position > 0
+        )
+        return [
+            (_text(row, "kind"), {name: _text(row, name) for name in ("element_id", "state", "error_code", "outcome")})
+            for _, row in rows
+        ]
+
     async def recover(self) -> None:
         await self.back.wait()
+
+
+def _column(row: EncodedRow, name: str) -> bytes:
+    fields = fields_of(row.data + NULL * len(TAIL))
+    return fields[COLUMNS.index(name)] or b""
+
+
+def _text(row: EncodedRow, name: str) -> str:
+    return _column(row, name).decode()
 
 
 # --- the world --------------------------------------------------------------------------------------------------
@@ -274,8 +325,6 @@ class World:
 
 
 def iso(at_us: int) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -310,7 +359,6 @@ async def world(
 SHIPPED = deployed()
 
 
-def simulate(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    from tests.loop import run_virtual
-
-    return run_virtual(main())
+def simulate(main: Callable[[], Coroutine[Any, Any, T]], limit_s: float = 86_400) -> T:
+    """Run a simulation to its end in virtual time."""
+    return run_virtual(main(), limit_s)
