@@ -1,4 +1,4 @@
-"""FEEL, the expression language of diagrams and decision tables, compiled to closures.
+"""Owns FEEL, the expression language of diagrams and decision tables, compiled to closures.
 Never knows BPMN or DMN, reads no clock, random source or file, and never runs Python from a text.
 Called by DMN, the BPMN definition side and the core.
 """

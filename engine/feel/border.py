@@ -1,4 +1,4 @@
-"""The border between FEEL and the world of JSON: values in, values out, JSON text.
+"""Owns the border between FEEL and the world of JSON: values in, values out, JSON text.
 Never lets a value in or out that FEEL does not know, nor one that is too deep or too large.
 Called by variable reads, by `Expression.evaluate` for its result, and by callers that store a result.
 """
@@ -187,7 +187,9 @@ def parse_json(env: Env, text: str) -> Value:
     if _nesting(text) > env.limits.max_value_depth:
         raise FeelFault(f"JSON nested deeper than {env.limits.max_value_depth} levels")
     try:
-        value = json.loads(text, parse_float=lambda text: narrowed(Decimal(text)), parse_int=_json_int, parse_constant=_no_constant)
+        value = json.loads(
+            text, parse_float=lambda text: narrowed(Decimal(text)), parse_int=_json_int, parse_constant=_no_constant
+        )
     except (ValueError, ArithmeticError) as error:
         raise FeelFault(f"not JSON: {error}") from error
     return admit(env, value)

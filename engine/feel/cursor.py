@@ -1,4 +1,4 @@
-"""A place in the tokens of one text: looking ahead, expecting, and gathering names that contain spaces.
+"""Owns the place in the tokens of one text: looking ahead, expecting, gathering names that contain spaces.
 Never builds syntax trees.
 Called by the parser, which extends it.
 """
@@ -13,6 +13,7 @@ from engine.feel.lexer import Token, tokenize
 
 _NAME_SYMBOLS = frozenset("+-*/.")
 MAX_SPACED_NAMES = 500
+MAX_NAME_TOKENS = 60
 _WORDS = frozenset(("name", "keyword", "number"))
 
 
@@ -114,7 +115,7 @@ class Cursor:
     def _called_tokens(self) -> int:
         """The tokens of a built-in's name that begins here and is followed by `(`."""
         count = 0
-        while self.peek(count).kind in _WORDS:
+        while count < MAX_NAME_TOKENS and self.peek(count).kind in _WORDS:
             count += 1
         if count < 2 or self.peek(count).text != "(":
             return 0
@@ -141,7 +142,7 @@ class Cursor:
         if self.token.kind not in ("name", "keyword"):
             return None
         count = 0
-        while self.peek(count).kind in _WORDS or self.peek(count).text in _NAME_SYMBOLS:
+        while count < MAX_NAME_TOKENS and (self.peek(count).kind in _WORDS or self.peek(count).text in _NAME_SYMBOLS):
             count += 1
         if self.peek(count).text != closing or self.peek(count).kind != "symbol":
             return None

@@ -1,6 +1,6 @@
-"""What one evaluation sees and may spend: scope, frame of local values, context of the caller, limits.
+"""Owns what one evaluation sees and may spend: scope, frame of local values, context of the caller, limits.
 Never shared between two evaluations and never reads a clock or a random source of its own.
-Created by `Expression.evaluate`; every compiled closure takes one `Env`.
+Called by `Expression.evaluate`, which makes it; every compiled closure takes one `Env`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FeelLimits:
     """Bounds of one compilation and one evaluation. A step is one loop turn's node or eight list elements."""
 
     max_text: int = 65_536
-    max_depth: int = 100
+    max_depth: int = 120
     max_call_depth: int = 250
     max_steps: int = 250_000
     max_list: int = 100_000

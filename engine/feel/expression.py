@@ -1,4 +1,4 @@
-"""Compiled expressions: from text to something that can be evaluated again and again.
+"""Owns compiled expressions: from text to something that can be evaluated again and again.
 Never reads anything but what the caller passes; evaluating never raises.
 Called by DMN, the BPMN definition side and the core, through `engine.feel`.
 """
@@ -21,7 +21,6 @@ from engine.feel.values import Run, Value
 
 _FORMS: dict[type[Node], Callable[..., Any]] = {
     tree.Literal: operators.literal,
-    tree.AtLiteral: operators.at_literal,
     tree.Arithmetic: operators.arithmetic,
     tree.Negation: operators.negation,
     tree.Comparison: operators.comparison,

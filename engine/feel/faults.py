@@ -1,4 +1,4 @@
-"""The ways FEEL says no: a syntax error for the author, internal faults that become null with a warning.
+"""Owns the ways FEEL says no: a syntax error for the author, internal faults that become null with a warning.
 Never raised across the border of an evaluation, except the two public errors.
 Called by every module of this package.
 """

@@ -1,4 +1,4 @@
-"""Turns FEEL text into tokens with their places.
+"""Owns the tokens of FEEL: text in, tokens with their places out.
 Never decides what a run of words means: names with spaces are the parser's business.
 Called by the parser, and for the names that the parser is told about.
 """

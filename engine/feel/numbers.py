@@ -1,4 +1,4 @@
-"""FEEL numbers: exact integers, else decimals of 34 digits (IEEE 754 decimal128), and arithmetic on them.
+"""Owns FEEL numbers: exact integers, else decimals of 34 digits (IEEE 754 decimal128), and their arithmetic.
 Never uses binary floating point; a result out of range raises FeelFault.
 Called by the operators and the numeric built-ins.
 """
@@ -35,6 +35,8 @@ ROUNDINGS = {
     "half even": ROUND_HALF_EVEN,
 }
 DIGITS = 34
+# A power, exponential or logarithm of 34 digits takes about as long as this many steps.
+COSTLY_STEPS = 50
 INT_LIMIT = 10**DIGITS
 D34 = Context(
     prec=DIGITS,

@@ -1,4 +1,4 @@
-"""The operators of FEEL on values: equality, order, membership, arithmetic beyond plain numbers, properties.
+"""Owns FEEL's operators on values: equality, order, membership, arithmetic beyond plain numbers, properties.
 Never looks at syntax; an operation without a result raises FeelFault.
 Called by the compiled closures and the built-ins.
 """
@@ -39,7 +39,7 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
         return left == right
     if depth > env.limits.max_value_depth:
         raise LimitExceeded("values nested too deeply to compare")
-    env.spend(1)
+    env.spend(1 + len(left) if isinstance(left, list | dict) else 1)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(
             equals(env, a, b, depth + 1) is True for a, b in zip(left, right, strict=True)
@@ -221,6 +221,7 @@ def divide(env: Env, left: Value, right: Value) -> Value:
 def power(env: Env, left: Value, right: Value) -> Value:
     """FEEL's `**` on numbers."""
     if is_number(left) and is_number(right):
+        env.spend(numbers.COSTLY_STEPS)
         return numbers.power(left, right)
     raise FeelFault(f"cannot raise {kind_of(left)} to the power of {kind_of(right)}")
 

@@ -1,4 +1,4 @@
-"""Pratt parser: FEEL text to a syntax tree.
+"""Owns the grammar: a Pratt parser from FEEL text to a syntax tree.
 Never evaluates and never gives up silently: what does not fit raises FeelSyntaxError at its place.
 Called by the compiler's entry points in this package.
 """
@@ -13,6 +13,7 @@ from engine.feel.cursor import Cursor, spaced
 from engine.feel.environment import FeelLimits
 from engine.feel.faults import FeelFault, FeelSyntaxError
 from engine.feel.numbers import D34, DIGITS, decimal_result
+from engine.feel.temporal_text import parse_temporal
 from engine.feel.tree import Node
 from engine.feel.type_parser import parse_type
 
@@ -82,7 +83,7 @@ class Parser(Cursor):
         if negated:
             self.expect(")")
         self.finish()
-        return tree.In(0, self.above(*tests), None, tests, negated)
+        return tree.In(0, self.above(*tests, levels=2), None, tests, negated)
 
     def _closes_at_end(self) -> bool:
         """Whether the bracket after `not` closes at the end of the text."""
@@ -96,18 +97,16 @@ class Parser(Cursor):
 
     def finish(self) -> None:
         if self.token.kind != "end":
-            raise self.error("an operator or the end", self._end_hint())
+            words = self.token.kind in ("name", "number")
+            hint = "a name with spaces must be declared, or stand between back quotes" if words else ""
+            raise self.error("an operator or the end", hint)
 
-    def _end_hint(self) -> str:
-        if self.token.text == "=" and self.text[self.token.start - 1] == "=":
-            return "equality is a single ="
-        if self.token.kind in ("name", "number"):
-            return "a name with spaces must be declared, or stand between back quotes"
-        return ""
+    def above(self, *nodes: Node, levels: int = 1) -> int:
+        """The height of a tree over `nodes`, whose top takes `levels` Python frames to evaluate.
 
-    def above(self, *nodes: Node) -> int:
-        """The height of a tree over `nodes`. Raises FeelSyntaxError when it is too high."""
-        depth = 1 + max((node.depth for node in nodes), default=0)
+        Raises FeelSyntaxError when it is too high.
+        """
+        depth = levels + max((node.depth for node in nodes), default=0)
         if depth > self.limits.max_depth:
             raise self.error(f"at most {self.limits.max_depth} nested operations", "split the expression")
         return depth
@@ -151,7 +150,8 @@ class Parser(Cursor):
                 return self.prefixes[token.text]()
             if token.text in _BOUNDS:
                 return self.bound()
-        raise self.error(EXPRESSION)
+        doubled = token.text == "=" and self.text[token.start - 1] == "="
+        raise self.error(EXPRESSION, "equality is a single =" if doubled else "")
 
     def infix(self, left: Node, power: int) -> Node:
         token = self.token
@@ -170,7 +170,7 @@ class Parser(Cursor):
             return tree.Between(token.start, self.above(left, low, high), left, low, high)
         if token.text == "in":
             tests = self.in_tests()
-            return tree.In(token.start, self.above(left, *tests), left, tests)
+            return tree.In(token.start, self.above(left, *tests, levels=2), left, tests)
         right = self.expression(power)
         form = tree.Comparison if power == COMPARISON else tree.Arithmetic
         return form(token.start, self.above(left, right), token.text, left, right)
@@ -203,7 +203,12 @@ class Parser(Cursor):
         token = self.advance()
         if self.token.kind != "string":
             raise self.error('a text such as @"PT5S"')
-        return tree.AtLiteral(token.start, 1, self.advance().value)
+        try:
+            value = parse_temporal(self.token.value)
+        except FeelFault as fault:
+            raise self.error("a date, time or duration", fault.cause) from fault
+        self.advance()
+        return tree.Literal(token.start, 1, value)
 
     def negation(self) -> Node:
         token = self.advance()
@@ -254,7 +259,7 @@ class Parser(Cursor):
             while self.accept(","):
                 elements.append(self.expression())
         self.expect("]")
-        return tree.ListOf(token.start, self.above(*elements), tuple(elements))
+        return tree.ListOf(token.start, self.above(*elements, levels=2), tuple(elements))
 
     def context(self) -> Node:
         token = self.advance()
@@ -318,7 +323,8 @@ class Parser(Cursor):
         self.expect("return")
         body = self.expression()
         del self.known[outer:]
-        return tree.For(token.start, self.above(body, *_domains(iterators)), iterators, body)
+        depth = self.above(body, *_domains(iterators), levels=3 + len(iterators))
+        return tree.For(token.start, depth, iterators, body)
 
     def quantified(self) -> Node:
         token, outer = self.advance(), len(self.known)
@@ -326,7 +332,7 @@ class Parser(Cursor):
         self.expect("satisfies")
         condition = self.expression()
         del self.known[outer:]
-        depth = self.above(condition, *_domains(iterators))
+        depth = self.above(condition, *_domains(iterators), levels=3 + len(iterators))
         return tree.Quantified(token.start, depth, token.text, iterators, condition)
 
     def function(self) -> Node:
@@ -346,7 +352,7 @@ class Parser(Cursor):
             raise self.error("parameters with different names")
         body = self.expression()
         del self.known[outer:]
-        return tree.FunctionOf(token.start, self.above(body), tuple(parameters), body)
+        return tree.FunctionOf(token.start, self.above(body, levels=2), tuple(parameters), body)
 
     def path(self, source: Node) -> Node:
         token = self.advance()
@@ -377,7 +383,7 @@ class Parser(Cursor):
             if not self.at(")"):
                 self.expect(",")
         self.advance()
-        depth = self.above(callee, *arguments)
+        depth = self.above(callee, *arguments, levels=2)
         return tree.Call(token.start, depth, callee, tuple(arguments), tuple(names))
 
     def tests(self) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""FEEL's temporal values: dates, times, instants, the two durations, and the calendar arithmetic on them.
+"""Owns FEEL's temporal values: dates, times, instants, the two durations, and the calendar arithmetic on them.
 Never reads a clock and never formats or parses text; the one thing read from outside is the tz database.
 Called by the FEEL operators and built-ins; callers of the engine read `DaysTimeDuration.us` and `DateTime.epoch_us`.
 """

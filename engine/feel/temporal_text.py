@@ -1,4 +1,4 @@
-"""Reading and writing temporal values as ISO 8601 text in FEEL's form.
+"""Owns the ISO 8601 texts of temporal values: reading and writing them in FEEL's form.
 Never guesses: a text that does not fit the form exactly raises FeelFault with the reason.
 Called by the temporal built-ins, the `@"..."` literal, `string()`, `to_json` and the timers of the engine.
 """

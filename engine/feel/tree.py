@@ -1,6 +1,6 @@
-"""The syntax tree of FEEL: one immutable class for each form of expression.
-Never holds behaviour; `position` is the offset of the form in the text, `depth` the height of its tree.
-Built by the parser, read by the compiler.
+"""Owns the syntax tree of FEEL: one immutable class for each form of expression.
+Never holds behaviour; `position` is the offset in the text, `depth` bounds the Python frames of an evaluation.
+Called by the parser, which builds it, and the compiler, which reads it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
     value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class AtLiteral(Node):
-    """`@"2024-02-29"`: the value is known at compile time, or null with a warning at run time."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

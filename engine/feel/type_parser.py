@@ -1,4 +1,4 @@
-"""The types that `instance of` and function parameters name.
+"""Owns the types that `instance of` and function parameters name.
 Never checks a value.
 Called by the parser.
 """

@@ -1,4 +1,4 @@
-"""What a FEEL value is: JSON values plus temporal values, ranges and functions, and how they are named.
+"""Owns what a FEEL value is: JSON values plus temporal values, ranges and functions, and how they are named.
 Never changes a value: lists and contexts are immutable by convention.
 Called by every other module of this package.
 """

@@ -1,4 +1,4 @@
-"""One module for each family of syntax forms: how it becomes a Python closure.
+"""Owns how syntax forms become Python closures: one module for each family of forms.
 Never evaluates at compile time except to fold constants.
 Called by `engine.feel.expression`.
 """

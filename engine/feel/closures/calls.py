@@ -1,6 +1,6 @@
-"""Closures of invocations: built-ins, function values, `is defined`, `instance of`.
+"""Owns the closures of invocations: built-ins, function values, `is defined`, `instance of`.
 Never implements a built-in.
-Called through the table of forms.
+Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code
 
 
 def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
-    codes = [compilation.compile(argument, scope) for argument in node.arguments]
+    optional = builtin.name == "get or else"
+    codes = [
+        _optional(compilation, argument, scope) if optional and not place else compilation.compile(argument, scope)
+        for place, argument in enumerate(node.arguments)
+    ]
     runs = [code.run for code in codes]
     position = node.position
     try:
@@ -129,6 +133,15 @@ def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None) 
     return Code(run, 1 + callee.weight + sum(code.weight for code in codes))
 
 
+def _optional(compilation: Compilation, node: tree.Node, scope: Scope | None) -> Code:
+    """A form whose variables need not exist."""
+    certain = set(compilation.names)
+    code = compilation.compile(node, scope)
+    compilation.possible_names |= compilation.names - certain
+    compilation.names &= certain
+    return code
+
+
 def _defined(compilation: Compilation, node: tree.Node, scope: Scope | None) -> Run:
     """`is defined`: whether a variable or a context entry is there, also when it is null."""
     if isinstance(node, tree.Name):
@@ -137,10 +150,7 @@ def _defined(compilation: Compilation, node: tree.Node, scope: Scope | None) -> 
         run = compilation.compile(node, scope).run
         return lambda env: run(env) is not None or isinstance(node, tree.Literal)
     source_defined = _defined(compilation, node.source, scope)
-    certain = set(compilation.names)
-    source = compilation.compile(node.source, scope).run
-    compilation.possible_names |= compilation.names - certain
-    compilation.names &= certain
+    source = _optional(compilation, node.source, scope).run
     key = node.name
 
     def run_path(env: Env) -> Value:

@@ -1,4 +1,4 @@
-"""The state of one compilation: scopes, slots of the frame, free names, and the folding of constants.
+"""Owns the state of one compilation: scopes, slots of the frame, free names, the folding of constants.
 Never knows a syntax form; the forms are registered by the modules beside this one.
 Called by every module that compiles a form.
 """

@@ -1,6 +1,6 @@
-"""Closures of `for`, `some`, `every`, function definitions, `in` and whole unary tests.
+"""Owns the closures of `for`, `some`, `every`, function definitions, `in` and whole unary tests.
 Never runs more turns than the step budget of the evaluation allows.
-Called through the table of forms.
+Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Closures that read: variables, local values, properties, filters, context literals.
+"""Owns the closures that read: variables, local values, properties, filters, context literals.
 Never calls a function.
-Called through the table of forms.
+Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Closures of literals, arithmetic, comparison, logic, `if`, `between`, ranges, lists and unary minus.
+"""Owns the closures of literals, arithmetic, comparison, logic, `if`, `between`, ranges, lists, unary minus.
 Never resolves names.
-Called through the table of forms.
+Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from engine.feel.closures.code import Code, Compilation, Operation, Scope, attem
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.numbers import INT_LIMIT
-from engine.feel.temporal_text import parse_temporal
 from engine.feel.values import Range, Run, Value, kind_of
 
 _ORDER: dict[str, Callable[[int, int], bool]] = {
@@ -34,16 +33,6 @@ _SIMPLE = frozenset((int, str, bool))
 
 def literal(compilation: Compilation, node: tree.Literal, scope: Scope | None) -> Code:
     return constant(node.value)
-
-
-def at_literal(compilation: Compilation, node: tree.AtLiteral, scope: Scope | None) -> Code:
-    def run(env: Env) -> Value:
-        try:
-            return parse_temporal(node.text)
-        except FeelFault as fault:
-            return env.warn(node.position, fault.cause)
-
-    return compilation.folded(run)
 
 
 def arithmetic(compilation: Compilation, node: tree.Arithmetic, scope: Scope | None) -> Code:
@@ -103,7 +92,10 @@ def _equality(left: Run, right: Run, wanted: bool, position: int) -> Run:
         a, b = left(env), right(env)
         if type(a) is type(b) and type(a) in _SIMPLE:
             return (a == b) is wanted
-        result = operations.equals(env, a, b)
+        try:
+            result = operations.equals(env, a, b)
+        except FeelFault as fault:
+            return env.warn(position, fault.cause)
         if result is None:
             return env.warn(position, f"cannot compare {kind_of(a)} with {kind_of(b)}")
         return result is wanted

@@ -1,4 +1,4 @@
-"""The built-in functions, one module for each kind of value; importing this package fills the table.
+"""Owns the built-in functions, one module for each kind of value; importing this package fills the table.
 Never looks at syntax.
 Called by `engine.feel.expression`.
 """

@@ -1,6 +1,6 @@
-"""Built-in functions on contexts, and the tests for presence.
+"""Owns the built-in functions on contexts, and the tests for presence.
 Never changes a context in place.
-Called through the table of built-ins; `is defined` is a form of the compiler, because it looks at names.
+Called by compiled invocations through the table of built-ins; `is defined` is a form of the compiler, because it looks at names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Built-in functions that turn values into other kinds: string, number, JSON.
+"""Owns the built-in functions that turn values into other kinds: string, number, JSON.
 Never guesses a format.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Built-in functions on lists; positions count from 1, negative ones from the end.
+"""Owns the built-in functions on lists; positions count from 1, negative ones from the end.
 Never changes a list in place.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations

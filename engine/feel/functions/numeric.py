@@ -1,6 +1,6 @@
-"""Built-in functions on numbers and on booleans.
+"""Owns the built-in functions on numbers and on booleans.
 Never uses binary floating point.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def sqrt(env: Env, number: Number) -> Value:
 
 @builtin("exp", "number: number")
 def exp(env: Env, number: Number) -> Value:
+    env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.exp, Decimal(number))
 
 
@@ -70,6 +71,7 @@ def exp(env: Env, number: Number) -> Value:
 def log(env: Env, number: Number) -> Value:
     if number <= 0:
         raise FeelFault("only a positive number has a logarithm")
+    env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.ln, Decimal(number))
 
 

@@ -1,6 +1,6 @@
-"""Built-in functions whose value comes from the caller: the clock, random numbers, UUIDs.
+"""Owns the built-in functions whose value the caller supplies: the clock, random numbers, UUIDs.
 Never has a source of its own, and is never folded.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of built-in functions: names, parameters, and the checks that arguments pass.
+"""Owns the table of built-in functions: names, parameters, and the checks that arguments pass.
 Never implements a function.
 Called by the modules beside this one to register, by the compiler to look up, by the parser for the names.
 """

@@ -1,6 +1,6 @@
-"""Built-in functions on strings; characters are code points and positions count from 1.
+"""Owns the built-in functions on strings; characters are code points and positions count from 1.
 Never runs a regular expression given by a text: their cost has no bound in Python's engine.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations

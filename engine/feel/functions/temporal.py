@@ -1,6 +1,6 @@
-"""Built-in functions that make temporal values.
+"""Owns the built-in functions that make temporal values.
 Never reads a clock: `now()` and `today()` stand in `outside`.
-Called through the table of built-ins.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations
