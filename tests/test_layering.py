@@ -26,9 +26,25 @@ ORDER = [
 ]
 PURE = {"errors", "records", "keys", "inference", "feel", "dmn", "bpmn", "core"}
 IMPURE_MODULES = {
-    "asyncio", "datetime.now", "fastapi", "logging", "os", "psycopg", "random", "requests", "secrets", "socket",
-    "sqlalchemy", "starlette", "subprocess", "threading", "time", "urllib", "uuid", "uvicorn",
-}  # fmt: skip
+    "asyncio",
+    "datetime.now",
+    "fastapi",
+    "logging",
+    "os",
+    "psycopg",
+    "random",
+    "requests",
+    "secrets",
+    "socket",
+    "sqlalchemy",
+    "starlette",
+    "subprocess",
+    "threading",
+    "time",
+    "urllib",
+    "uuid",
+    "uvicorn",
+}
 SURFACE_NAMES = "__all__"
 
 
@@ -58,9 +74,11 @@ def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
     rank = _rank(_room(path))
     for line, module in _imports(path):
         parts = module.split(".")
-        if parts[0] == "engine" and len(parts) > 1 and (ROOT / "engine" / parts[1]).with_suffix("").exists() | (
-            ROOT / "engine" / f"{parts[1]}.py"
-        ).exists():
+        if (
+            parts[0] == "engine"
+            and len(parts) > 1
+            and (ROOT / "engine" / parts[1]).with_suffix("").exists() | (ROOT / "engine" / f"{parts[1]}.py").exists()
+        ):
             assert _rank(parts[1]) <= rank, f"{path}:{line} imports {module}, a later room"
         assert parts[0] != "tasks", f"{path}:{line} imports tasks; the engine gets them by name from the settings"
 
