@@ -18,6 +18,7 @@ LEGEND_HEIGHT: Final = 34.0
 LEGEND_WIDTH: Final = 490.0
 TASK_TEXT: Final = 12.0
 LABEL_TEXT: Final = 11.0
+PILL_TEXT: Final = 10.5
 LINE_HEIGHT: Final = 1.22
 CORNER: Final = 6.0  # rounding of bends in sequence flows
 
@@ -282,21 +283,29 @@ def _badges(layout: Layout, walked: Walked | None) -> Iterator[str]:
             continue
         count, total_us = walked.visits[shape.element_id]
         box, content = shape.box, list[str]()
+        corner = _corner(shape)
         if shape.kind not in ("startEvent", "endEvent", "boundaryEvent") and not shape.kind.endswith("Gateway"):
-            raised = 0 if shape.kind.endswith("Task") else 12
-            content += _pill(duration_text(total_us), Point(box.centre.x, box.y - raised))
+            text, raised = duration_text(total_us), 12 if shape.kind.endswith("Event") else 0
+            content += _pill(text, Point(box.centre.x, box.y - raised))
+            if raised:
+                corner = Point(box.centre.x + text_width(text, PILL_TEXT) / 2 + 18, box.y - raised)
         if count > 1:
-            right = box.x + box.width
-            place = {"Gateway": Point(right - 8, box.y + 8), "Event": Point(right, box.y + 3)}
-            corner = next((at for end, at in place.items() if shape.kind.endswith(end)), Point(right, box.y))
             content += _count(f"×{count}", corner)
         title = _tooltip(shape.element_id, shape.name, walked)
         if content:
             yield _group("badge", _state(shape.element_id, walked), title, content)
 
 
+def _corner(shape: Shape) -> Point:
+    """The upper right of a shape's outline."""
+    box = shape.box
+    if shape.kind.endswith("Gateway"):
+        return Point(box.x + box.width - 8, box.y + 8)
+    return Point(box.x + box.width, box.y + (3 if shape.kind.endswith("Event") else 0))
+
+
 def _pill(text: str, centre: Point) -> list[str]:
-    width = text_width(text, 10.5) + 14
+    width = text_width(text, PILL_TEXT) + 14
     box = Box(centre.x - width / 2, centre.y - 8, width, 16)
     return [
         _rectangle(box, 8, "pill"),
@@ -305,7 +314,7 @@ def _pill(text: str, centre: Point) -> list[str]:
 
 
 def _count(text: str, centre: Point) -> list[str]:
-    width = max(text_width(text, 10.5) + 9, 18)
+    width = max(text_width(text, PILL_TEXT) + 9, 18)
     box = Box(centre.x - width / 2, centre.y - 8.5, width, 17)
     return [
         _rectangle(box, 8.5, "count"),
