@@ -1,6 +1,6 @@
 """Owns the service tasks of inference requests: one module per topic, and the parts that they share.
 Never runs a diagram or answers a client; the engine calls the tasks, the diagram orders them.
-Importing it registers every topic; the composition root then opens what they share with open_resources.
+Called by the composition root: importing registers every topic, open_resources opens what they share.
 """
 
 from tasks import admit, check_health, fall_back, infer, route, settle

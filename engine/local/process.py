@@ -1,7 +1,6 @@
 """Owns one child process: its account, process group, log file, signals and exit.
-
-Never restarts a child and never knows what the child does. Called by the Postgres supervisor and the Triton
-launcher.
+Never restarts a child and never knows what the child does.
+Called by the Postgres supervisor and the Triton launcher.
 """
 
 import asyncio

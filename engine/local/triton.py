@@ -1,7 +1,6 @@
 """Owns local Triton servers: the real `tritonserver` on the CPU, from the `nvidia-pytriton` wheel.
-
-Never sends an inference request and never restarts a server on its own. Called by the composition
-root for the demo and by the test suites.
+Never sends an inference request and never restarts a server on its own.
+Called by the composition root for the demo and by the test suites.
 """
 
 import asyncio

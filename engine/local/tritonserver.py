@@ -1,6 +1,6 @@
 """Owns where the files of a Triton installation lie and how its Python backend is put together.
-
-Never starts a process. Called by the Triton launcher, and by whoever has to know whether it can run here.
+Never starts a process.
+Called by the Triton launcher, and by whoever has to know whether it can run here.
 """
 
 import hashlib
