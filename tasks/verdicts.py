@@ -2,8 +2,9 @@
 Never calls anything, retries or decides what happens next; the diagram does.
 Called by the Triton client (to name a failure) and read by infer and the probes (to act on it).
 
-Triton answers UNAVAILABLE for four different things and INVALID_ARGUMENT for a model that is not ready, so the status
-alone does not say who has to act. The texts were read from servers 2.51 to 2.73.
+UNAVAILABLE stands for four different things, and INVALID_ARGUMENT can mean a model that is not ready, so the status
+alone does not say who has to act. The client library reports a lost connection with the same status and no other sign
+than its text; a text that the table does not know takes nothing out of rotation, which the probes then decide.
 """
 
 from __future__ import annotations
@@ -27,26 +28,34 @@ class Row(NamedTuple):
 
 
 TABLE: tuple[Row, ...] = (
+    # what the client library says when there is no connection, or no longer
+    Row("UNAVAILABLE", "failed to connect", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "connection re", Code.REPLICA_UNAVAILABLE, True),  # refused, reset by peer
+    Row("UNAVAILABLE", "stream removed", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "socket closed", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "broken pipe", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "goaway", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "keepalive", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "dns resolution failed", Code.REPLICA_UNAVAILABLE, True),
+    # what the server says
     Row("UNAVAILABLE", "exceeds maximum queue size", Code.REPLICA_OVERLOADED, False),
     Row("UNAVAILABLE", "request timeout expired", Code.REPLICA_TIMEOUT, False),
-    Row("UNAVAILABLE", "server is stopping", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "stopping", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "shutting down", Code.REPLICA_UNAVAILABLE, True),
-    Row("UNAVAILABLE", "is not ready", Code.MODEL_NOT_READY, True),
+    Row("UNAVAILABLE", "not ready", Code.MODEL_NOT_READY, True),
     Row("UNAVAILABLE", "not at ready state", Code.MODEL_NOT_READY, True),
-    Row("UNAVAILABLE", "is not found", Code.MODEL_NOT_READY, True),
     Row("UNAVAILABLE", "", Code.REPLICA_UNAVAILABLE, False),
     Row("INVALID_ARGUMENT", "not at ready state", Code.MODEL_NOT_READY, True),
     Row("INVALID_ARGUMENT", "", Code.INPUT_REFUSED, False),
     Row("OUT_OF_RANGE", "", Code.INPUT_REFUSED, False),
-    Row("NOT_FOUND", "has no available versions", Code.MODEL_NOT_READY, True),
-    Row("NOT_FOUND", "", Code.MODEL_NOT_FOUND, False),
+    Row("NOT_FOUND", "' version ", Code.MODEL_NOT_FOUND, False),  # the caller named the version
+    Row("NOT_FOUND", "", Code.MODEL_NOT_READY, True),  # the settings say that the replica has the model
     Row("RESOURCE_EXHAUSTED", "larger than max", Code.INPUT_REFUSED, False),
     Row("RESOURCE_EXHAUSTED", "", Code.REPLICA_OVERLOADED, False),
     Row("DEADLINE_EXCEEDED", "", Code.REPLICA_TIMEOUT, False),
     Row("CANCELLED", "", Code.REPLICA_UNAVAILABLE, False),
     Row("UNIMPLEMENTED", "", Code.UNSUPPORTED, False),
     Row("INTERNAL", "stub process", Code.REPLICA_UNAVAILABLE, True),
-    Row("INTERNAL", "failed to initialize the response", Code.REPLICA_UNAVAILABLE, False),
     Row("", "", Code.REPLICA_ERROR, False),
 )
 
@@ -69,14 +78,7 @@ def row_for(status: str, text: str) -> Row:
 
 
 def failure_of(error: grpc.aio.AioRpcError) -> CallFailed:
-    """What a failed RPC means. A connection that failed is told from a server that answered UNAVAILABLE."""
+    """What a failed RPC means."""
     status, details = error.code().name, error.details() or ""
-    if status == "UNAVAILABLE" and not _server_said_so(error):
-        return CallFailed(Code.REPLICA_UNAVAILABLE, f"no connection to the replica: {details}", status, True)
     row = row_for(status, details)
     return CallFailed(row.code, details or status, status, row.takes_out)
-
-
-def _server_said_so(error: grpc.aio.AioRpcError) -> bool:
-    """gRPC reports the origin of a status only in its debug text."""
-    return "Error received from peer" in (error.debug_error_string() or "")
