@@ -114,9 +114,10 @@ def _numeric(plain: str) -> bytes:
     return _length.pack(len(body)) + body
 
 
-def fields_of(row: bytes) -> list[bytes | None]:
-    """The fields of one encoded row, null as None."""
-    count = int.from_bytes(row[:2], "big")
+def fields_of(row: bytes, count: int | None = None) -> list[bytes | None]:
+    """The first `count` fields of an encoded row, by default as many as it says it has; null as None."""
+    if count is None:
+        count = int.from_bytes(row[:2], "big")
     fields: list[bytes | None] = []
     at = 2
     for _ in range(count):

@@ -1,0 +1,167 @@
+"""Owns who may write: each engine process holds a writer number under an epoch of its own, on a lease it renews.
+Never ends an instance: it says which are left over, and recovery ends or resumes them under its own epoch.
+Called by the composition root (acquire, release), the runtime (renew, recover) and the journal (lapsed).
+
+All instants are the database's, so that engines need not agree on the time. Between the moment a process takes itself
+for lapsed and the moment others take it for dead lies `GRACE_S`, the time that a batch on its way needs to land.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from engine.errors import ConchError, LeaseLost
+from engine.keys import MAX_WRITER_ID
+from engine.records import Key
+from engine.store.database import Database
+from engine.store.owner import is_gone, this_process
+
+LEASE_S = 15.0
+GRACE_S = 15.0
+_LOCK = 0x636F6E6368_03  # writer numbers are handed out one at a time
+
+_FREE_WRITER = text("""
+    SELECT free.id, max(coalesce(p.released_at, p.leased_until))
+    FROM generate_series(0, :last) AS free (id)
+    LEFT JOIN engine_process p ON p.writer_id = free.id
+    GROUP BY free.id
+    HAVING coalesce(bool_and(p.released_at IS NOT NULL OR p.leased_until < now() - make_interval(secs => :grace)), true)
+    ORDER BY max(p.epoch) NULLS FIRST, free.id
+    LIMIT 1
+""")
+_ACQUIRE = text("""
+    INSERT INTO engine_process (epoch, writer_id, owner, engine_version, acquired_at, leased_until)
+    SELECT coalesce(max(epoch), 0) + 1, :writer_id, :owner, :version, now(), now() + make_interval(secs => :lease)
+    FROM engine_process
+    RETURNING epoch
+""")
+_RENEW = text("""
+    UPDATE engine_process SET leased_until = now() + make_interval(secs => :lease)
+    WHERE epoch = :epoch AND claimed_by IS NULL AND released_at IS NULL
+""")
+_HELD = text("""
+    SELECT epoch, owner FROM engine_process WHERE recovered_at IS NULL AND released_at IS NULL AND epoch <> :claimer
+""")
+_CLAIM = text("""
+    UPDATE engine_process SET claimed_by = :claimer, claimed_until = now() + make_interval(secs => :claim)
+    WHERE epoch IN (
+        SELECT epoch FROM engine_process
+        WHERE recovered_at IS NULL AND epoch <> :claimer
+          AND (
+              released_at IS NOT NULL
+              OR leased_until < now() - make_interval(secs => :grace)
+              OR epoch = ANY(CAST(:gone AS bigint[]))
+          )
+          AND (claimed_until IS NULL OR claimed_until < now())
+        ORDER BY epoch
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING epoch, writer_id, owner
+""")
+# An online instance cannot outlive its deadline by much, so its Start is young; BRIN finds young rows. An instance
+# that may wait for days is found through its open Start, whatever its age.
+_OPEN = text("""
+    SELECT s.process_instance_key
+    FROM record s, engine_process p
+    WHERE p.epoch = :epoch AND s.writer_epoch = p.epoch AND s.kind = 'instance_started'
+      AND s.day BETWEEN (p.acquired_at AT TIME ZONE 'UTC')::date - 1 AND (p.leased_until AT TIME ZONE 'UTC')::date + 1
+      AND s.recorded_at > greatest(p.acquired_at, p.leased_until - make_interval(secs => :age)) - interval '1 minute'
+      AND NOT EXISTS (
+          SELECT FROM record e
+          WHERE e.process_instance_key = s.process_instance_key AND e.day = s.day AND e.kind = 'instance_ended'
+      )
+    ORDER BY s.process_instance_key
+""")
+
+
+class DeadProcess(NamedTuple):
+    """An engine process whose lease ran out, or that left without having been looked after."""
+
+    epoch: int
+    writer_id: int
+    owner: str
+
+
+class Lease:
+    """The right to write as `writer_id` under `epoch`."""
+
+    def __init__(
+        self, database: Database, writer_id: int, epoch: int, not_before_ms: int, valid_until_s: float
+    ) -> None:
+        self.writer_id = writer_id
+        self.epoch = epoch
+        self.not_before_ms = not_before_ms  # for KeySource: no key of an earlier owner is younger
+        self._database = database
+        self._valid_until_s = valid_until_s  # on the loop's clock
+        self._released = False
+
+    @property
+    def lapsed(self) -> bool:
+        return self._released or asyncio.get_running_loop().time() >= self._valid_until_s
+
+    async def renew(self) -> None:
+        """Extend the lease; to be called every LEASE_S / 3. Raises LeaseLost when another process took over."""
+        asked_at_s = asyncio.get_running_loop().time()
+        async with self._database.begin() as connection:
+            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": LEASE_S})
+        if renewed.rowcount == 0:
+            raise LeaseLost(f"engine epoch {self.epoch} was taken for dead; its instances belong to another process")
+        self._valid_until_s = asked_at_s + LEASE_S
+
+    async def release(self, *, recovered: bool) -> None:
+        """Give the lease back; `recovered` says that no instance of it is open."""
+        self._released = True
+        statement = text(
+            "UPDATE engine_process SET released_at = now(), recovered_at = CASE WHEN :recovered THEN now() END"
+            " WHERE epoch = :epoch AND claimed_by IS NULL"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"epoch": self.epoch, "recovered": recovered})
+
+
+async def acquire(database: Database, engine_version: str, owner: str | None = None) -> Lease:
+    """A free writer number under a new epoch, for this process unless `owner` names another.
+
+    Raises ConchError when all 512 are taken.
+    """
+    asked_at_s = asyncio.get_running_loop().time()
+    async with database.begin() as connection:
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        free = (await connection.execute(_FREE_WRITER, {"last": MAX_WRITER_ID, "grace": GRACE_S})).one_or_none()
+        if free is None:
+            raise ConchError(f"all {MAX_WRITER_ID + 1} writer numbers are leased")
+        writer_id, used_until = free
+        values = {"writer_id": writer_id, "owner": owner or this_process(), "version": engine_version, "lease": LEASE_S}
+        epoch = (await connection.execute(_ACQUIRE, values)).scalar_one()
+    not_before_ms = 0 if used_until is None else int(used_until.timestamp() * 1000) + 1
+    return Lease(database, writer_id, epoch, not_before_ms, asked_at_s + LEASE_S)
+
+
+async def claim_dead(database: Database, lease: Lease, claim_s: float = 300.0) -> list[DeadProcess]:
+    """Take over every dead process that nobody else is looking after; the claim ends by itself after `claim_s`."""
+    async with database.begin() as connection:
+        held = await connection.execute(_HELD, {"claimer": lease.epoch})
+        gone = [epoch for epoch, owner in held if is_gone(owner)]
+        values = {"claimer": lease.epoch, "claim": claim_s, "grace": GRACE_S, "gone": gone}
+        return [DeadProcess(*row) for row in await connection.execute(_CLAIM, values)]
+
+
+async def open_instances(database: Database, dead: DeadProcess, max_age_s: float = 3_600.0) -> list[Key]:
+    """Instances that `dead` started in its last `max_age_s` seconds, whose Start is committed and whose end is not."""
+    async with database.begin() as connection:
+        return list(await _open(connection, dead.epoch, max_age_s))
+
+
+async def mark_recovered(database: Database, dead: DeadProcess) -> None:
+    """No instance of `dead` is open any more."""
+    async with database.begin() as connection:
+        statement = text("UPDATE engine_process SET recovered_at = now() WHERE epoch = :epoch")
+        await connection.execute(statement, {"epoch": dead.epoch})
+
+
+async def _open(connection: AsyncConnection, epoch: int, max_age_s: float) -> list[Key]:
+    return list(await connection.scalars(_OPEN, {"epoch": epoch, "age": max_age_s}))

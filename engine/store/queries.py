@@ -1,0 +1,141 @@
+"""Owns the questions to the audit that the engine itself asks: one instance whole, definitions, requests by id.
+Never writes, and never answers an analyst's question: those are the views of the schema `audit`.
+Called by the api's read routes, by recovery, and by `conch replay` and `conch explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import select, text
+
+from engine.records import DefinitionRef, Key, Start
+from engine.store import binary, partitions
+from engine.store.canonical import CanonicalRow, canonical_row
+from engine.store.command_log import LoggedCommand, unpack
+from engine.store.database import Database, open_raw
+from engine.store.encoding import SAYS
+from engine.store.schema import process_definition, record
+
+_STORED_FACTS = (
+    f"COPY (SELECT {', '.join(SAYS)} FROM record WHERE process_instance_key = {{key}} AND day = '{{day}}'"
+    " AND position > 0 ORDER BY position) TO STDOUT (FORMAT BINARY)"
+)
+
+
+class StoredInstance(NamedTuple):
+    """A process instance as the audit holds it."""
+
+    key: Key
+    definition: DefinitionRef
+    start: Start
+    commands: tuple[LoggedCommand, ...]  # in the order of their application
+    facts: tuple[Mapping[str, Any], ...]  # rows by position: column -> value, nulls left out, instants as datetime
+
+    @property
+    def ended(self) -> bool:
+        return any(fact["kind"] == "instance_ended" for fact in self.facts)
+
+
+class StoredDefinition(NamedTuple):
+    """One deployed version of a process, without its XML."""
+
+    key: Key
+    process_id: str
+    version: int
+    content_hash: str
+    resource_name: str
+    deployed_at: datetime
+    deployed_by: str
+
+    @property
+    def ref(self) -> DefinitionRef:
+        return DefinitionRef(self.key, self.process_id, self.version, self.content_hash)
+
+
+class FoundRequest(NamedTuple):
+    """Where a request's rows are: a process instance, or a refusal under a key of its own."""
+
+    key: Key
+    kind: str  # instance_started | refusal
+    recorded_at: datetime
+    tenant: str
+
+
+class Queries:
+    """Reads on pooled connections. Every method raises sqlalchemy.exc.OperationalError while Postgres is away."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load_instance(self, key: Key) -> StoredInstance | None:
+        """Every command and fact of one instance; null when its Start is not in the audit."""
+        query = (
+            select(record)
+            .where(record.c.process_instance_key == key, record.c.day == partitions.day_of(key))
+            .order_by(record.c.position)
+        )
+        async with self._database.engine.connect() as connection:
+            rows = [
+                {name: value for name, value in row.items() if value is not None}
+                for row in (await connection.execute(query)).mappings()
+            ]
+        packed = sorted((row for row in rows if row["position"] < 0), key=lambda row: -row["position"])
+        commands = tuple(each for row in packed for each in unpack(-row["position"], row["payload"]))
+        if not commands or not isinstance(commands[0].command, Start):
+            return None
+        start = commands[0].command
+        facts = tuple(row for row in rows if row["position"] > 0)
+        return StoredInstance(key, start.definition, start, commands, facts)
+
+    async def stored_rows(self, key: Key) -> list[CanonicalRow]:
+        """The stored facts of one instance in canonical form, to compare with what its commands mean."""
+        connection = await open_raw(self._database.conninfo)
+        try:
+            statement = _STORED_FACTS.format(key=int(key), day=partitions.day_of(key))
+            output = bytearray()
+            async with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+                async for block in copy:
+                    output += block
+        finally:
+            await connection.close()
+        return [canonical_row(fields) for fields in binary.rows_of(bytes(output))]
+
+    async def find_request(self, request_id: str) -> list[FoundRequest]:
+        """The rows that opened or refused the request; empty when the audit does not know it or it is no UUID."""
+        query = text(
+            "SELECT process_instance_key, kind, recorded_at, tenant FROM record"
+            " WHERE request_id = CAST(:request_id AS uuid) ORDER BY recorded_at"
+        )
+        try:
+            binary.uuid(request_id)
+        except ValueError:
+            return []
+        async with self._database.engine.connect() as connection:
+            return [FoundRequest(*row) for row in await connection.execute(query, {"request_id": request_id})]
+
+    async def list_definitions(self, limit: int = 1_000) -> list[StoredDefinition]:
+        """Deployed versions, newest first."""
+        query = select(*_DEFINITION).order_by(process_definition.c.key.desc()).limit(limit)
+        async with self._database.engine.connect() as connection:
+            return [StoredDefinition(*row) for row in await connection.execute(query)]
+
+    async def definition_xml(self, key: Key) -> bytes | None:
+        """The file as it was deployed."""
+        query = select(process_definition.c.xml).where(process_definition.c.key == key)
+        async with self._database.engine.connect() as connection:
+            xml = (await connection.execute(query)).scalar_one_or_none()
+        return None if xml is None else bytes(xml)
+
+
+_DEFINITION = (
+    process_definition.c.key,
+    process_definition.c.process_id,
+    process_definition.c.version,
+    process_definition.c.content_hash,
+    process_definition.c.resource_name,
+    process_definition.c.deployed_at,
+    process_definition.c.deployed_by,
+)
