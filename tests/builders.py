@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
 from engine.bpmn.definition import (
     ElementType,
@@ -45,7 +47,7 @@ def expression(source: str | Say | None) -> Any:
     if source.startswith("="):
         from engine.feel import compile_expression
 
-        return compile_expression(source)
+        return compile_expression(source[1:])
     return Static(source)
 
 
@@ -144,7 +146,7 @@ class Diagram:
 
     def path(self, *ids: str) -> Diagram:
         """Connect elements in a row."""
-        for source, target in zip(ids, ids[1:], strict=False):
+        for source, target in pairwise(ids):
             self.flow(source, target)
         return self
 
@@ -158,7 +160,9 @@ class Diagram:
             )
             for id, fields in self._nodes.items()
         }
-        shape = repr([(node.id, node.type, node.outgoing) for node in nodes.values()]).encode()
+        shape = repr(
+            (nodes, [(flow.id, getattr(flow.condition, "text", "")) for flow in self._flows.values()])
+        ).encode()
         start_id = next(node.id for node in nodes.values() if node.type is ElementType.START_EVENT)
         return ProcessDefinition(
             process_id=self.process_id,
@@ -171,6 +175,68 @@ class Diagram:
             flows=dict(self._flows),
             start_id=start_id,
         )
+
+    def to_xml(self) -> str:
+        """The diagram as a BPMN file of the Camunda 8 dialect; every expression must have a text."""
+        definition = self.build()
+        body = [_node_xml(node) for node in definition.nodes.values()]
+        for flow in definition.flows.values():
+            text = getattr(flow.condition, "text", None)
+            condition = "" if text is None else f"<bpmn:conditionExpression>={escape(text)}</bpmn:conditionExpression>"
+            ends = f"sourceRef={quoteattr(flow.source)} targetRef={quoteattr(flow.target)}"
+            body.append(f"<bpmn:sequenceFlow id={quoteattr(flow.id)} {ends}>{condition}</bpmn:sequenceFlow>")
+        process = "".join(body)
+        return (
+            '<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL"'
+            ' xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" id="definitions" targetNamespace="tests">'
+            f'<bpmn:process id={quoteattr(self.process_id)} isExecutable="true">{process}</bpmn:process>'
+            f"{_errors_xml(definition)}</bpmn:definitions>"
+        )
+
+
+_TAGS = {
+    ElementType.START_EVENT: "startEvent",
+    ElementType.END_EVENT: "endEvent",
+    ElementType.SERVICE_TASK: "serviceTask",
+    ElementType.EXCLUSIVE_GATEWAY: "exclusiveGateway",
+    ElementType.INTERMEDIATE_CATCH_EVENT: "intermediateCatchEvent",
+    ElementType.BOUNDARY_EVENT: "boundaryEvent",
+}
+
+
+def _text_of(source: Any) -> str:
+    return escape(source.text if isinstance(source, Static) else f"={source.text}", {'"': "&quot;"})
+
+
+def _node_xml(node: FlowNode) -> str:
+    attributes = f"id={quoteattr(node.id)} name={quoteattr(node.name)}"
+    extensions = ""
+    if node.default_flow is not None:
+        attributes += f" default={quoteattr(node.default_flow)}"
+    if node.attached_to is not None:
+        attributes += f" attachedToRef={quoteattr(node.attached_to)}"
+    if node.topic is not None:
+        extensions = f'<zeebe:taskDefinition type={quoteattr(node.topic)} retries="{node.retries}"/>'
+    if node.inputs or node.outputs:
+        inputs = "".join(f'<zeebe:input source="{_text_of(m.source)}" target="{m.target}"/>' for m in node.inputs)
+        outputs = "".join(f'<zeebe:output source="{_text_of(m.source)}" target="{m.target}"/>' for m in node.outputs)
+        extensions += f"<zeebe:ioMapping>{inputs}{outputs}</zeebe:ioMapping>"
+    body = f"<bpmn:extensionElements>{extensions}</bpmn:extensionElements>" if extensions else ""
+    body += "".join(f"<bpmn:incoming>{flow}</bpmn:incoming>" for flow in node.incoming)
+    body += "".join(f"<bpmn:outgoing>{flow}</bpmn:outgoing>" for flow in node.outgoing)
+    if node.timer is not None:
+        tag = "timeDate" if node.timer.kind is TimerKind.DATE else "timeDuration"
+        timer = f"<bpmn:{tag}>{_text_of(node.timer.value)}</bpmn:{tag}>"
+        body += f"<bpmn:timerEventDefinition>{timer}</bpmn:timerEventDefinition>"
+    if node.catches_error or (node.type is ElementType.END_EVENT and node.error_code is not None):
+        reference = "" if node.error_code is None else f" errorRef={quoteattr(f'error_{node.error_code}')}"
+        body += f"<bpmn:errorEventDefinition{reference}/>"
+    return f"<bpmn:{_TAGS[node.type]} {attributes}>{body}</bpmn:{_TAGS[node.type]}>"
+
+
+def _errors_xml(definition: ProcessDefinition) -> str:
+    codes = sorted({node.error_code for node in definition.nodes.values() if node.error_code is not None})
+    return "".join(f'<bpmn:error id="error_{code}" name="{code}" errorCode="{code}"/>' for code in codes)
 
 
 def _mappings(mappings: Mapping[str, str | Say] | None) -> tuple[IoMapping, ...]:
