@@ -3,7 +3,6 @@ Never runs a process instance or reads a database.
 Called by core (which runs definitions), deployment, `conch check` and the picture of a walked path.
 """
 
-from engine.bpmn.check import check, check_paths
 from engine.bpmn.definition import (
     ElementType,
     FlowNode,
@@ -16,7 +15,7 @@ from engine.bpmn.definition import (
     TopicSpec,
 )
 from engine.bpmn.dialect import parse
-from engine.bpmn.lint import lint
+from engine.bpmn.lint import check, check_paths, lint
 from engine.bpmn.picture import Walked, draw
 
 __all__ = [
