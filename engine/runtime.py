@@ -38,6 +38,7 @@ from engine.records import (
     TimerFired,
     Variables,
 )
+from engine.recovery import Ownership, Recovery
 from engine.registry import Registry, TaskContext
 from engine.run import Run, owned_elsewhere
 from engine.settings import RuntimeSettings
@@ -73,6 +74,7 @@ class Runtime:
         now_us: Callable[[], int],
         engine_version: str,
         commit_timeout_s: float = 10.0,
+        ownership: Ownership | None = None,
     ):
         self._journal = journal
         self._keys = keys
@@ -84,12 +86,16 @@ class Runtime:
         self._engine_version = engine_version
         self._commit_timeout_s = commit_timeout_s
         self._meter = Meter(telemetry)
+        self._ownership = ownership  # none: nobody could take over, so there is no lease to renew
+        self._side_tasks: list[asyncio.Task[None]] = []
+        self._strays: list[Run] = []  # lost by a fault of ours; recovery closes them
         self._live: dict[Key, Live] = {}
         self._ready: deque[Live] = deque()  # have commands, wait for the next slice
         self._slice_s = settings.slice_ms / 1000
         self._spent_s = 0.0  # of this slice; above 0 only while the next slice is scheduled
         self._refusal: tuple[Code, str] | None = (Code.DRAINING, "the gateway is not open yet")
         self._emptied: asyncio.Event | None = None
+        self.left_open = 0  # instances dropped without an end by `abort`
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -97,12 +103,29 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self._group = await asyncio.TaskGroup().__aenter__()
         self._refusal = None
+        if self._ownership is not None:
+            recovery = Recovery(self._ownership, self._journal, self._keys, self._now_us, self._limits)
+            self._side_tasks = [
+                self._group.create_task(self._beat(recovery), name="lease"),
+                self._group.create_task(recovery.watch(self._strays), name="recovery"),
+            ]
         return self
+
+    async def _beat(self, recovery: Recovery) -> None:
+        try:
+            await recovery.beat()
+        except LeaseLost as lost:
+            self._refusal = (Code.JOURNAL_UNAVAILABLE, "another process has taken this gateway for dead")
+            for live in tuple(self._live.values()):
+                self._lose(live, owned_elsewhere(lost))
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
+        for task in self._side_tasks:
+            task.cancel()
         await self._group.__aexit__(kind, error, trace)
 
     async def drain(self, timeout_s: float) -> None:
@@ -121,6 +144,7 @@ class Runtime:
     def abort(self) -> None:
         """Drop every instance at once. Its rows stay open: whoever takes them over closes them as aborted."""
         self._refusal = (Code.DRAINING, "the gateway was stopped")
+        self.left_open += len(self._live)
         for live in tuple(self._live.values()):
             self._lose(live, Rejected(Code.ABORTED, "the gateway was stopped before the request was done"))
 
@@ -175,7 +199,7 @@ class Runtime:
         if self._refusal is not None:
             code, message = self._refusal
             raise Rejected(code, message, retry_after_ms=1000)
-        if not self._journal.available:
+        if not self._journal.available or (self._ownership is not None and self._ownership.lapsed):
             raise Rejected(
                 Code.JOURNAL_UNAVAILABLE,
                 "the audit store does not accept rows, so no request is started",
@@ -223,8 +247,7 @@ class Runtime:
                     break
                 self._take(live)
         except Exception as error:  # apply edge: a fault of this shell may cost this instance, but no other
-            _log_fault(live.run.key, error)
-            self._lose(live, Rejected(Code.ENGINE_FAULT, "the engine failed on this request"))
+            self._fail(live, error)
         finally:
             live.busy = False
         self._append(live)
@@ -285,6 +308,8 @@ class Runtime:
             live.run.add_commit(self._journal.append(live.context, records, flush=flush))
         except LeaseLost as lost:
             self._lose(live, owned_elsewhere(lost))
+        except (TypeError, ValueError) as error:  # a task reported a value that no row can hold
+            self._fail(live, error)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -391,6 +416,12 @@ class Runtime:
             live.records.clear()
             self._leave(live)
             live.run.fail(error)
+
+    def _fail(self, live: Live, error: Exception) -> None:
+        if not live.left:
+            _log_fault(live.run.key, error)
+            self._strays.append(live.run)
+            self._lose(live, Rejected(Code.ENGINE_FAULT, "the engine failed on this request"))
 
     def _leave(self, live: Live) -> None:
         del self._live[live.run.key]

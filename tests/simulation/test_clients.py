@@ -11,7 +11,8 @@ from engine.errors import Code, Rejected
 from engine.inference import Operation
 from engine.run import CHUNKS_BUFFERED
 from tests.loop import EPOCH_US, now_us
-from tests.simulation.world import Attempted, FaultyJournal, Script, simulate, world
+from tests.simulation.disk import FaultyJournal
+from tests.simulation.world import Attempted, Script, simulate, world
 
 LEFT = (Code.CLIENT_DISCONNECTED, "the client closed the connection")
 
@@ -31,9 +32,9 @@ def test_a_client_that_leaves_stops_the_attempt_at_once_and_its_usage_is_recorde
             assert result.outcome.state == "terminated"
             assert result.outcome.error is not None
             assert result.outcome.error["code"] == "CLIENT_DISCONNECTED"
-            facts = engine.journal.facts(run.key)
-            assert [row["outcome"] for kind, row in facts if kind == "attempt"] == ["cancelled"]
-            assert [kind for kind, _ in facts].count("usage") == 1
+            facts = engine.journal.of(run.key).facts
+            assert [fact.outcome for fact in facts if fact.kind == "attempt"] == ["cancelled"]
+            assert [fact.kind for fact in facts].count("usage") == 1
             assert engine.script.slots == 0
 
     simulate(main)
@@ -111,8 +112,8 @@ def test_a_storm_of_cancellations_leaves_nothing_behind() -> None:
             assert engine.script.slots == 0
             assert engine.runtime.active == 0
             assert {result.outcome.state for result in results} <= {"completed", "terminated"}
-            for run in runs:
-                assert engine.journal.kinds(run.key)[-1] == "instance_ended"
+            ends = {key: stored.end for key, stored in engine.journal.disk.instances().items()}
+            assert ends == {run.key: result.outcome.state for run, result in zip(runs, results, strict=True)}
 
     simulate(main)
 
@@ -212,6 +213,6 @@ def test_a_stream_whose_start_cannot_be_stored_says_so_and_stops_the_model() -> 
             outcome = (await run.result()).outcome
             assert outcome.error is not None
             assert outcome.error["code"] == "JOURNAL_UNAVAILABLE"
-            assert journal.kinds(run.key)[-1] == "instance_ended"
+            assert journal.of(run.key).kinds[-1] == "instance_ended"
 
     simulate(main)

@@ -85,9 +85,9 @@ def test_the_deadline_stops_the_attempt_at_its_instant_and_its_usage_is_recorded
             assert result.outcome.end_element_id == "failed"
             assert result.outcome.error is not None
             assert result.outcome.error["code"] == "DEADLINE_EXCEEDED"
-            facts = engine.journal.facts(run.key)
-            assert ("attempt", "cancelled") in [(kind, row["outcome"]) for kind, row in facts]
-            assert "usage" in [kind for kind, _ in facts]
+            facts = engine.journal.of(run.key).facts
+            assert ("attempt", "cancelled") in [(fact.kind, fact.outcome) for fact in facts]
+            assert "usage" in [fact.kind for fact in facts]
             assert engine.script.settled == 1
 
     simulate(main)
@@ -121,7 +121,7 @@ def test_a_task_that_breaks_ends_the_instance_with_an_incident_and_tells_no_text
             assert result.outcome.error is not None
             assert result.outcome.error["code"] == "TASK_FAULT"
             assert "ValueError" in result.outcome.error["message"]
-            assert "incident" in engine.journal.kinds(run.key)
+            assert "incident" in engine.journal.of(run.key).kinds
             assert not any(b"the prompt" in row.data for row in engine.journal.stored.values())
 
     simulate(main)

@@ -1,4 +1,4 @@
-"""Owns a whole engine in virtual time: the shipped diagram, a journal in memory, and tasks that follow a script.
+"""Owns a whole engine in virtual time: the shipped diagram, a journal on a disk in memory, tasks that follow a script.
 Never mocks a part of the engine: the scripted tasks are tasks like any other, on a registry of their own.
 Called by the simulation tests.
 """
@@ -21,18 +21,14 @@ from engine.bpmn.spiff import Program
 from engine.errors import BpmnError, Code
 from engine.inference import Chunk, InferenceAnswer, InferenceCall, Operation
 from engine.keys import KeySource
-from engine.records import Attempt, DefinitionRef, Key, Tags, Usage
+from engine.records import Attempt, DefinitionRef, Tags, Usage
 from engine.registry import Registry, TaskContext, task
 from engine.run import Run, RunResult
 from engine.runtime import DeployedDefinition, Runtime
 from engine.settings import RuntimeSettings
-from engine.store.binary import NULL, fields_of
-from engine.store.command_log import LoggedCommand, unpack
-from engine.store.encoding import COLUMNS, TAIL, EncodedRow
-from engine.store.journal import Batch, JournalDown, JournalLimits, MemoryJournal
-from engine.store.json_text import loads
 from engine.telemetry import Telemetry
 from tests.loop import now_us, run_virtual
+from tests.simulation.disk import FaultyJournal, MemoryOwnership
 
 T = TypeVar("T")
 
@@ -205,79 +201,6 @@ async def _infer(given: Tried, context: TaskContext[Script]) -> Inferred:
     return Inferred(attempted.number, None, replica)
 
 
-# --- the journal ------------------------------------------------------------------------------------------------
-
-
-class FaultyJournal(MemoryJournal):
-    """The journal in memory with a disk that takes `write_s` per batch, may be away, and may die for ever.
-
-    `stored` may be given: what another engine has left on the same disk.
-    """
-
-    def __init__(
-        self,
-        *,
-        write_s: float = 0.002,
-        crash_after: int | None = None,
-        limits: JournalLimits | None = None,
-        stored: dict[tuple[Key, int], EncodedRow] | None = None,
-    ):
-        super().__init__(limits)
-        if stored is not None:
-            self.stored = stored
-        self.write_s = write_s
-        self.crash_after = crash_after  # rows that reach the disk before the machine dies
-        self.crashed = asyncio.Event()
-        self.back = asyncio.Event()
-        self.back.set()
-
-    async def write(self, batch: Batch) -> None:
-        await asyncio.sleep(self.write_s)
-        if not self.back.is_set():
-            raise JournalDown("the disk is away")
-        if self.crash_after is not None and len(self.stored) + len(batch.rows()) > self.crash_after:
-            self.crashed.set()
-            await asyncio.get_running_loop().create_future()
-        await super().write(batch)
-
-    def keys(self) -> list[Key]:
-        """Instances with at least one durable row, in order of their keys."""
-        return sorted({key for key, _ in self.stored})
-
-    def commands(self, key: Key) -> list[LoggedCommand]:
-        """The durable commands of an instance."""
-        rows = sorted(
-            (-position, row) for (owner, position), row in self.stored.items() if owner == key and position < 0
-        )
-        return [command for first, row in rows for command in unpack(first, loads(_column(row, "payload")[1:]))]
-
-    def kinds(self, key: Key) -> list[str]:
-        """The kinds of an instance's durable facts, in order."""
-        return [kind for kind, _ in self.facts(key)]
-
-    def facts(self, key: Key) -> list[tuple[str, dict[str, Any]]]:
-        """The durable facts of an instance: kind, and the columns a test may ask for."""
-        rows = sorted(
-            (position, row) for (owner, position), row in self.stored.items() if owner == key and position > 0
-        )
-        return [
-            (_text(row, "kind"), {name: _text(row, name) for name in ("element_id", "state", "error_code", "outcome")})
-            for _, row in rows
-        ]
-
-    async def recover(self) -> None:
-        await self.back.wait()
-
-
-def _column(row: EncodedRow, name: str) -> bytes:
-    fields = fields_of(row.data + NULL * len(TAIL))
-    return fields[COLUMNS.index(name)] or b""
-
-
-def _text(row: EncodedRow, name: str) -> str:
-    return _column(row, name).decode()
-
-
 # --- the world --------------------------------------------------------------------------------------------------
 
 
@@ -333,27 +256,30 @@ async def world(
     script: Script | None = None,
     *,
     journal: FaultyJournal | None = None,
-    definition: DeployedDefinition | None = None,
     registry: Registry | None = None,
-    writer_id: int = 1,
+    epoch: int = 1,
     **settings: Any,
 ) -> AsyncIterator[World]:
+    """An engine that runs the shipped diagram. `epoch` tells engines on the same disk apart."""
     script = script or Script()
     journal = journal or FaultyJournal()
     runtime = Runtime(
         journal=journal,
-        keys=KeySource(writer_id, lambda: now_us() // 1000),
+        keys=KeySource(epoch, lambda: now_us() // 1000),
         registry=registry or scripted_registry(),
         resources=script,
         telemetry=Telemetry(),
         settings=RuntimeSettings(**settings),
         now_us=now_us,
         engine_version="test",
+        ownership=MemoryOwnership(journal.disk, epoch, SHIPPED.program),
     )
     await journal.start()
-    async with runtime:
-        yield World(runtime, script, journal, definition or SHIPPED)
-    await journal.close(wait_s=0)
+    try:
+        async with runtime:
+            yield World(runtime, script, journal, SHIPPED)
+    finally:
+        await journal.close(wait_s=0)
 
 
 SHIPPED = deployed()

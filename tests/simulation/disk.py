@@ -1,0 +1,185 @@
+"""Owns what engines of a simulation share and survive them: durable rows, and leases on writer numbers.
+Never encodes or decides anything by itself: rows are those of the real journal, commands are read as recovery reads.
+Called by the simulation tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from engine.bpmn.spiff import Program
+from engine.core.replay import derive_records
+from engine.errors import LeaseLost
+from engine.keys import key_writer
+from engine.records import Key
+from engine.recovery import Recorded, StoreAway
+from engine.store.binary import NULL, fields_of
+from engine.store.command_log import LoggedCommand, unpack
+from engine.store.encoding import COLUMNS, TAIL, EncodedRow, InstanceContext, encode_fact
+from engine.store.journal import Batch, JournalDown, JournalLimits, MemoryJournal
+from engine.store.json_text import loads
+from engine.store.leases import GRACE_S, LEASE_S, DeadProcess
+
+
+class Fact(NamedTuple):
+    """The columns of a fact's row that tests ask for."""
+
+    kind: str
+    element_id: str
+    state: str
+    error_code: str
+    outcome: str
+
+
+@dataclass
+class _Process:
+    leased_until_s: float
+    claimed: bool = False
+    recovered: bool = False
+
+
+@dataclass
+class Disk:
+    """What is durable."""
+
+    rows: dict[tuple[Key, int], EncodedRow] = field(default_factory=dict)
+    processes: dict[int, _Process] = field(default_factory=dict)
+
+    def instances(self) -> dict[Key, Stored]:
+        """Every instance with a durable row."""
+        by_key: dict[Key, dict[int, EncodedRow]] = defaultdict(dict)
+        for (key, position), row in self.rows.items():
+            by_key[key][position] = row
+        return {key: Stored(rows) for key, rows in by_key.items()}
+
+
+class Stored(NamedTuple):
+    """The durable rows of one instance by position."""
+
+    rows: dict[int, EncodedRow]
+
+    @property
+    def commands(self) -> list[LoggedCommand]:
+        packed = sorted((-position, row) for position, row in self.rows.items() if position < 0)
+        return [each for first, row in packed for each in unpack(first, loads(_column(row, "payload")[1:]))]
+
+    @property
+    def facts(self) -> list[Fact]:
+        rows = [row for position, row in sorted(self.rows.items()) if position > 0]
+        return [Fact(*(_column(row, name).decode() for name in Fact._fields)) for row in rows]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [fact.kind for fact in self.facts]
+
+    @property
+    def end(self) -> str | None:
+        """The state that the instance ended in; null while it is open."""
+        return self.facts[-1].state if self.facts[-1].kind == "instance_ended" else None
+
+    def is_what_its_commands_mean(self, program: Program) -> bool:
+        """Whether replaying the commands gives these facts, byte for byte."""
+        logged = self.commands
+        start = logged[0].command
+        records = derive_records(program, [(each.command, each.at_us) for each in logged])
+        context = InstanceContext.of_start(start)  # type: ignore[arg-type]  # the first command is a Start
+        derived = {record.position: encode_fact(context, record) for record in records if record.position > 0}
+        return derived == {position: row for position, row in self.rows.items() if position > 0}
+
+
+def _column(row: EncodedRow, name: str) -> bytes:
+    return fields_of(row.data + NULL * len(TAIL))[COLUMNS.index(name)] or b""
+
+
+class FaultyJournal(MemoryJournal):
+    """The journal in memory with a disk that takes `write_s` per batch, may be away, and may die for ever."""
+
+    def __init__(
+        self,
+        disk: Disk | None = None,
+        *,
+        write_s: float = 0.002,
+        crash_after: int | None = None,
+        limits: JournalLimits | None = None,
+    ):
+        super().__init__(limits)
+        self.disk = disk or Disk()
+        self.stored = self.disk.rows
+        self.write_s = write_s
+        self.crash_after = crash_after  # rows that reach the disk before the machine dies
+        self.crashed = asyncio.Event()
+        self.back = asyncio.Event()
+        self.back.set()
+
+    async def write(self, batch: Batch) -> None:
+        await asyncio.sleep(self.write_s)
+        if not self.back.is_set():
+            raise JournalDown("the disk is away")
+        if self.crash_after is not None and len(self.stored) + len(batch.rows()) > self.crash_after:
+            self.crashed.set()
+            await asyncio.get_running_loop().create_future()
+        await super().write(batch)
+
+    async def recover(self) -> None:
+        await self.back.wait()
+
+    def of(self, key: Key) -> Stored:
+        return self.disk.instances()[key]
+
+
+class MemoryOwnership:
+    """Leases as Postgres keeps them, on the loop's clock. `away` cuts this process off."""
+
+    def __init__(self, disk: Disk, epoch: int, program: Program):
+        self._disk = disk
+        self._epoch = epoch
+        self._program = program
+        self._mine = disk.processes[epoch] = _Process(self._now_s() + LEASE_S)
+        self._valid_until_s = self._mine.leased_until_s
+        self.away = False
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _ask(self) -> None:
+        if self.away:
+            raise StoreAway("cut off")
+
+    @property
+    def lapsed(self) -> bool:
+        return self._now_s() >= self._valid_until_s
+
+    async def renew(self) -> None:
+        self._ask()
+        if self._mine.claimed:
+            raise LeaseLost(f"epoch {self._epoch} was taken for dead")
+        self._valid_until_s = self._mine.leased_until_s = self._now_s() + LEASE_S
+
+    async def claim_dead(self) -> list[DeadProcess]:
+        self._ask()
+        dead = []
+        for epoch, process in self._disk.processes.items():
+            expired = process.leased_until_s + GRACE_S < self._now_s()
+            if epoch != self._epoch and expired and not process.recovered:
+                process.claimed = True
+                dead.append(DeadProcess(epoch, epoch, f"engine {epoch}"))
+        return dead
+
+    async def open_instances(self, dead: DeadProcess) -> list[Key]:
+        self._ask()
+        instances = self._disk.instances()
+        return [key for key in instances if key_writer(key) == dead.writer_id and instances[key].end is None]
+
+    async def mark_recovered(self, dead: DeadProcess) -> None:
+        self._ask()
+        self._disk.processes[dead.epoch].recovered = True
+
+    async def load(self, key: Key) -> Recorded | None:
+        self._ask()
+        stored = self._disk.instances().get(key)
+        if stored is None:
+            return None
+        return Recorded([(each.command, each.at_us) for each in stored.commands], self._program)
