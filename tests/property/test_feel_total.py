@@ -125,6 +125,16 @@ def _holds_function(value: Any) -> bool:
     return isinstance(value, FeelFunction) or (isinstance(value, list) and any(map(_holds_function, value)))
 
 
+def _assert_plain(value: Any) -> None:
+    """Only JSON's kinds, with exact and finite numbers."""
+    if isinstance(value, list | dict):
+        for element in value.values() if isinstance(value, dict) else value:
+            _assert_plain(element)
+        return
+    assert value is None or type(value) in (bool, int, str, Decimal)
+    assert type(value) is not Decimal or value.is_finite()
+
+
 def _evaluate(expression: Expression, scope: dict[str, Any], tested: Any = None) -> Any:
     context = _context()
     value = expression.evaluate(scope, context, tested)
@@ -142,7 +152,7 @@ def test_well_formed_expressions_evaluate_to_a_value_that_json_can_hold(text: st
         return
     value = _evaluate(expression, scope)
     if not _holds_function(value):
-        to_json(value)
+        _assert_plain(to_json(value))
 
 
 @given(EXPRESSIONS, SCOPES)
