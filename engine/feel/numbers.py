@@ -50,7 +50,7 @@ D34 = Context(
 )
 
 
-def decimal_result(operation: Callable[..., Decimal], *operands: Number) -> Decimal:
+def decimal_result(operation: Callable[..., Decimal], *operands: Number | str) -> Decimal:
     """`operation` of the decimal context on the operands; a decimal error becomes a FeelFault."""
     try:
         return operation(*operands)
@@ -105,6 +105,8 @@ def divide(left: Number, right: Number) -> Number:
 
 
 def power(base: Number, exponent: Number) -> Number:
+    if base == 0 and exponent < 0:
+        raise FeelFault("division by zero")
     if type(base) is int and type(exponent) is int and 0 <= exponent <= 128 and base.bit_length() * exponent <= 128:
         return bounded(base**exponent)
     return decimal_result(D34.power, Decimal(base), Decimal(exponent))

@@ -11,9 +11,7 @@ from decimal import Decimal
 from engine.feel import tree
 from engine.feel.cursor import Cursor, spaced
 from engine.feel.environment import FeelLimits
-from engine.feel.faults import FeelFault, FeelSyntaxError
-from engine.feel.numbers import D34, DIGITS, decimal_result
-from engine.feel.temporal_text import parse_temporal
+from engine.feel.literals import number, temporal
 from engine.feel.tree import Node
 from engine.feel.type_parser import parse_type
 
@@ -62,7 +60,7 @@ class Parser(Cursor):
             "]": self.open_range,
             "{": self.context,
             "-": self.negation,
-            "@": self.at_literal,
+            "@": lambda: temporal(self),
         }
 
     def whole_expression(self) -> Node:
@@ -133,7 +131,7 @@ class Parser(Cursor):
     def prefix(self) -> Node:
         token = self.token
         if token.kind == "number":
-            return self.number()
+            return number(self)
         if token.kind == "string":
             self.advance()
             return tree.Literal(token.start, 1, token.value)
@@ -181,16 +179,6 @@ class Parser(Cursor):
             operands.append(self.expression(power))
         return tree.Logic(position, self.above(*operands), operator, tuple(operands))
 
-    def number(self) -> Node:
-        token = self.advance()
-        if token.text.isdigit() and len(token.text) <= DIGITS:
-            return tree.Literal(token.start, 1, int(token.text))
-        try:
-            value = decimal_result(D34.create_decimal, token.text)  # type: ignore[arg-type]  # takes texts too
-        except FeelFault as fault:
-            raise FeelSyntaxError(self.text, token.start, "this number", "a number", fault.cause) from fault
-        return tree.Literal(token.start, 1, int(value) if token.text.isdigit() and value < 10**DIGITS else value)
-
     def name(self) -> Node:
         token = self.token
         if token.kind == "escaped":
@@ -198,17 +186,6 @@ class Parser(Cursor):
             return tree.Name(token.start, 1, token.value)
         known = self.known_name()
         return tree.Name(token.start, 1, known if known is not None else self.advance().text)
-
-    def at_literal(self) -> Node:
-        token = self.advance()
-        if self.token.kind != "string":
-            raise self.error('a text such as @"PT5S"')
-        try:
-            value = parse_temporal(self.token.value)
-        except FeelFault as fault:
-            raise self.error("a date, time or duration", fault.cause) from fault
-        self.advance()
-        return tree.Literal(token.start, 1, value)
 
     def negation(self) -> Node:
         token = self.advance()

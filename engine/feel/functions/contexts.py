@@ -1,6 +1,6 @@
 """Owns the built-in functions on contexts, and the tests for presence.
 Never changes a context in place.
-Called by compiled invocations through the table of built-ins; `is defined` is a form of the compiler, because it looks at names.
+Called by compiled invocations through the table of built-ins, `is defined` only where it does not look at names.
 """
 
 from __future__ import annotations

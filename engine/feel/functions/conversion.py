@@ -50,7 +50,7 @@ def number(env: Env, text: Value, grouping: Value = None, point: Value = None) -
     digits = text.lstrip("+-")
     if digits.isdigit() and len(digits) <= DIGITS:
         return int(text)
-    return decimal_result(D34.create_decimal, text)  # type: ignore[arg-type]  # takes texts too
+    return decimal_result(D34.create_decimal, text)
 
 
 @builtin("to json", "value: any")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from engine.feel import numbers
+from engine.feel import numbers, operations
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
-from engine.feel.values import Number, Value
+from engine.feel.temporal import DaysTimeDuration, YearsMonthsDuration
+from engine.feel.values import Number, Value, is_number, kind_of
 
 
 @builtin("floor", "n: number, scale?: integer")
@@ -73,6 +74,19 @@ def log(env: Env, number: Number) -> Value:
         raise FeelFault("only a positive number has a logarithm")
     env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.ln, Decimal(number))
+
+
+@builtin("abs", "n: any")
+def abs_(env: Env, n: Value) -> Value:
+    if isinstance(n, list) and len(n) == 1:
+        n = n[0]
+    if is_number(n):
+        return operations.negate(n) if n < 0 else n
+    if isinstance(n, DaysTimeDuration):
+        return DaysTimeDuration(abs(n.ns))
+    if isinstance(n, YearsMonthsDuration):
+        return YearsMonthsDuration(abs(n.months))
+    raise FeelFault(f"'n' must be a number or a duration, found {kind_of(n)}")
 
 
 @builtin("odd", "number: number")

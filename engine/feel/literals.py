@@ -1,0 +1,38 @@
+"""Owns the literals whose text can be wrong: numbers and `@"..."`.
+Never evaluates anything else.
+Called by the parser.
+"""
+
+from __future__ import annotations
+
+from engine.feel.cursor import Cursor
+from engine.feel.faults import FeelFault, FeelSyntaxError
+from engine.feel.numbers import D34, DIGITS, decimal_result
+from engine.feel.temporal_text import parse_temporal
+from engine.feel.tree import Literal
+
+
+def number(cursor: Cursor) -> Literal:
+    """A number; whole ones of at most 34 digits are integers. Raises FeelSyntaxError for one out of range."""
+    token = cursor.advance()
+    if token.text.isdigit() and len(token.text) <= DIGITS:
+        return Literal(token.start, 1, int(token.text))
+    try:
+        value = decimal_result(D34.create_decimal, token.text)
+    except FeelFault as fault:
+        raise FeelSyntaxError(cursor.text, token.start, "this number", "a number", fault.cause) from fault
+    return Literal(token.start, 1, value)
+
+
+def temporal(cursor: Cursor) -> Literal:
+    """A date, time or duration. Raises FeelSyntaxError for a text that is none."""
+    start = cursor.expect("@").start
+    token = cursor.token
+    if token.kind != "string":
+        raise cursor.error('a text such as @"PT5S"')
+    try:
+        value = parse_temporal(token.value)
+    except FeelFault as fault:
+        raise cursor.error("a date, time or duration", fault.cause) from fault
+    cursor.advance()
+    return Literal(start, 1, value)
