@@ -163,6 +163,12 @@ class Fleet:
         if health is not None:
             health.lost(reason)
 
+    def suspect(self, replica: str, model: str) -> None:
+        """An attempt took too long: probe now rather than at the next interval."""
+        health = self.health.get(model, {}).get(replica)
+        if health is not None:
+            health.probe_soon.set()
+
     def readiness(self) -> dict[str, list[str]]:
         """For each model the replicas on which it answers."""
         return {model: self.health_of(model)[0] for model in self.models}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from engine import Tensor
 from tasks.tensors import encode
 
+RESERVED = "triton_"
 EXACTLY_ONE = (
     "generate expects model to produce exactly 1 response, "
     "use generate stream for model that generates various number of responses"
@@ -52,10 +53,14 @@ def map_body(card: ModelCard, body: Mapping[str, Any]) -> Mapped:
         for name in fields.keys() & nested.keys():
             mapped.problems.append(f"`{name}` is given twice, as a field and within `parameters`")
         fields |= nested
+    for name, spec in card.inputs.items():
+        if not spec.optional and name not in fields:
+            mapped.problems.append(f"input `{name}` is missing")
     for name, value in fields.items():
-        spec = card.inputs.get(name)
-        if spec is not None:
-            _map_input(name, spec, value, mapped)
+        if name in card.inputs:
+            _map_input(name, card.inputs[name], value, mapped)
+        elif name.startswith(RESERVED):
+            mapped.problems.append(f"`{name}`: parameters that start with `{RESERVED}` are the server's own")
         elif isinstance(value, str | bool | int | float):
             mapped.parameters[name] = value
         else:

@@ -100,23 +100,23 @@ class _Attempt:
         if mapped.problems:
             raise CallFailed(Code.INPUT_REFUSED, "; ".join(mapped.problems))
         request = request_of("", "", "", mapped.tensors, (), mapped.parameters)
-        if streaming:
+        if streaming and card.decoupled:
             await self._stream_to_client(request)
-        elif card.decoupled:
-            response, outputs = await self._exactly_one(request)
-            self._deliver(response, body=self._body(response, outputs))
+        elif streaming:
+            await self._one_chunk(request)
         else:
-            response, outputs = await self._unary(request)
+            ask = self._exactly_one if card.decoupled else self._unary
+            response, outputs = await ask(request)
             self._deliver(response, body=self._body(response, outputs))
 
-    async def _unary(self, request: Any) -> tuple[Any, tuple[Tensor, ...]]:
+    async def _unary(self, request: Any, *, streamed: bool = False) -> tuple[Any, tuple[Tensor, ...]]:
         limit_s, own = self._limit_s()
         try:
             response = await self.replica.client.infer(self._addressed(request, limit_s), limit_s)
         except CallFailed as failure:
             raise self._explained(failure, own) from None
         outputs = outputs_of(response)
-        self.meter.saw(response.model_version, outputs, streamed=False)
+        self.meter.saw(response.model_version, outputs, streamed=streamed)
         return response, outputs
 
     async def _exactly_one(self, request: Any) -> tuple[Any, tuple[Tensor, ...]]:
@@ -140,6 +140,15 @@ class _Attempt:
         self.meter.saw(answers[0].model_version, outputs, streamed=False)
         return answers[0], outputs
 
+    async def _one_chunk(self, request: Any) -> None:
+        """A model that is not decoupled has one answer; the unary call tells errors apart by their status."""
+        response, outputs = await self._unary(request, streamed=True)
+        await self._emit(response, outputs)
+        self._deliver(response)
+
+    async def _emit(self, response: Any, outputs: Sequence[Tensor]) -> None:
+        await self.ctx.emit(Chunk(orjson.dumps(self._body(response, outputs))))
+
     async def _stream_to_client(self, request: Any) -> None:
         left_s = self._left_s()
         settings = self.settings
@@ -150,7 +159,7 @@ class _Attempt:
                 async for response in responses:
                     outputs = outputs_of(response)
                     self.meter.saw(response.model_version, outputs, streamed=True)
-                    await self.ctx.emit(Chunk(orjson.dumps(self._body(response, outputs))))
+                    await self._emit(response, outputs)
         except StreamStalled:
             raise self._stalled() from None
         except CallFailed as failure:
@@ -161,6 +170,8 @@ class _Attempt:
         """Record the failed attempt and throw it at the diagram."""
         if failure.takes_out:
             self.ctx.resources.fleet.lost(self.wanted.replica, self.wanted.model, failure.message)
+        elif failure.code is Code.REPLICA_TIMEOUT:
+            self.ctx.resources.fleet.suspect(self.wanted.replica, self.wanted.model)
         self.meter.failed(failure)
         streamed = self.meter.chunks > 0
         raise refusal(
@@ -174,8 +185,12 @@ class _Attempt:
         ) from None
 
     def _addressed(self, request: Any, limit_s: float) -> Any:
-        wanted = self.wanted
-        return address_to(request, wanted.model, wanted.model_version, self.ctx.request_id, int(limit_s * 1_000_000))
+        wanted, call = self.wanted, self.ctx.call
+        limit_us = int(limit_s * 1_000_000)
+        asked_us = call.parameters.get("timeout", call.body.get("timeout"))
+        if type(asked_us) is int and 0 < asked_us < limit_us:
+            limit_us = asked_us
+        return address_to(request, wanted.model, wanted.model_version, self.ctx.request_id, limit_us)
 
     def _left_s(self) -> float:
         """Seconds until the request's deadline. Raises CallFailed (DEADLINE_EXCEEDED) when it has passed."""

@@ -23,6 +23,7 @@ from tasks.verdicts import CallFailed
 
 REQUEST_ID_PREFIX = "conch-probe-"
 _WHILE_DOWN_S = 0.25  # at most: a replica that comes back is noticed soon
+_MIN_PAUSE_S = 0.05  # a probe that took its whole interval must not be followed by the next without a pause
 _VALUES: dict[str, object] = {"BYTES": "probe", "BOOL": False}  # numbers are 0
 _ONE_TOKEN = "max_tokens"  # an optional input of this name is set to 1, so that a text model answers briefly
 
@@ -60,8 +61,10 @@ class Probes:
         while True:
             await _wait(health.probe_soon, delay_s)
             health.probe_soon.clear()
+            began = perf_counter()
             await self.probe(health)
-            delay_s = self._interval_s if health.up else min(self._interval_s, _WHILE_DOWN_S)
+            pace_s = self._interval_s if health.up else min(self._interval_s, _WHILE_DOWN_S)
+            delay_s = max(_MIN_PAUSE_S, pace_s - (perf_counter() - began))
 
     async def probe(self, health: ModelHealth) -> None:
         """Probe once and note the result."""

@@ -17,7 +17,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 from engine import Code, Tensor
 from tasks.generate import InputSpec, ModelCard
 from tasks.tensors import TensorInvalid, decode
-from tasks.verdicts import CallFailed, failure_of
+from tasks.verdicts import CallFailed, failure_of, failure_within
 
 _SERVICE = "/inference.GRPCInferenceService"
 _FINAL = "triton_final_response"
@@ -82,18 +82,19 @@ class TritonClient:
         """The responses of one ModelStreamInfer, the empty final one left out. `timeout_s` bounds the whole call,
         `first_s` the wait for the first response, `stall_s` the wait for each later one.
 
-        One request per stream: with errors as gRPC statuses, a second request after a failed one crashes servers up to
-        2.51. Leaving the generator early cancels the call. Raises CallFailed; StreamStalled when a wait was too long.
+        A model's error comes as a text within the stream. The header `triton_grpc_error` would turn it into a status,
+        but a stream that failed under it has been seen to crash the server later (2.51, signal 11). Leaving the
+        generator early cancels the call. Raises CallFailed; StreamStalled when a wait was too long.
         """
         request.parameters[_EMPTY_FINAL].bool_param = True
-        call = self._stream(timeout=timeout_s, metadata=(("triton_grpc_error", "true"),))
+        call = self._stream(timeout=timeout_s)
         try:
             await call.write(request)
             await call.done_writing()
             wait_s = first_s
             while (response := await _read(call, wait_s)) is not grpc.aio.EOF:
                 if response.error_message:
-                    raise CallFailed(Code.REPLICA_ERROR, response.error_message, "UNKNOWN")
+                    raise failure_within(response.error_message)
                 answer = response.infer_response
                 if answer.outputs:
                     yield answer
@@ -193,7 +194,7 @@ def set_parameters(target: Any, parameters: Mapping[str, Any]) -> None:
 
 def address_to(request: Any, model: str, version: str, request_id: str, timeout_us: int) -> Any:
     """Point a prepared request at a model. `timeout_us` is Triton's own limit of its time in the replica's queue, in
-    microseconds; one that the caller set stays."""
+    microseconds."""
     request.model_name = model
     request.model_version = version
     request.id = request_id

@@ -71,9 +71,11 @@ class CallFailed(Exception):
         self.takes_out = takes_out
 
 
-def row_for(status: str, text: str) -> Row:
-    """The first row of the table that fits."""
+def row_for(status: str | None, text: str) -> Row:
+    """The first row of the table that fits; without a status, the first that its text alone fits."""
     lowered = text.lower()
+    if status is None:
+        return next((row for row in TABLE if row.text and row.text in lowered), TABLE[-1])
     return next(row for row in TABLE if row.status in ("", status) and row.text in lowered)
 
 
@@ -82,3 +84,10 @@ def failure_of(error: grpc.aio.AioRpcError) -> CallFailed:
     status, details = error.code().name, error.details() or ""
     row = row_for(status, details)
     return CallFailed(row.code, details or status, status, row.takes_out)
+
+
+def failure_within(text: str) -> CallFailed:
+    """What an error within a stream means; it carries no status, so a model's refusal of its input looks like any
+    other error of the model."""
+    row = row_for(None, text)
+    return CallFailed(row.code, text, None, row.takes_out)
