@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from prometheus_client import Counter, Histogram
 
+from engine.api.documents import iso_of_us
 from engine.errors import ConchError, Rejected
 from engine.inference import InferenceCall, Operation
 from engine.keys import KeySource
@@ -26,7 +26,6 @@ from engine.telemetry import Telemetry
 log = logging.getLogger("conch.api")
 
 MESSAGE_CHARS = 500
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FleetView(Protocol):
@@ -82,7 +81,7 @@ class Gateway:
             "model_version": call.version,
             "request_bytes": call.size_bytes,
             "streaming": call.operation is Operation.GENERATE_STREAM,
-            "deadline_at": _iso(deadline_at_us),
+            "deadline_at": iso_of_us(deadline_at_us),
             "error": None,
             "fallback_model": None,
             "degraded": False,
@@ -174,9 +173,3 @@ class Gateway:
     @property
     def serving(self) -> DefinitionRef:
         return self._serving.ref
-
-
-def _iso(at_us: int) -> str:
-    """ISO 8601 in UTC with microseconds."""
-    moment = _EPOCH + timedelta(microseconds=at_us)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

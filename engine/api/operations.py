@@ -11,7 +11,7 @@ import orjson
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from engine.api.narrative import instance_document
+from engine.api.documents import instance_document
 
 if TYPE_CHECKING:
     from engine.api.gateway import Gateway

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import orjson
 
-from engine.bpmn.lint import check_paths
+from engine.bpmn import check_paths
 from engine.cli import config_option
 from engine.registry import REGISTRY
 from engine.settings import load_settings

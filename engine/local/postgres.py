@@ -24,7 +24,7 @@ from psycopg import sql
 from engine.local import cluster as files
 from engine.local.binaries import PostgresError, find_binaries
 from engine.local.cluster import Cluster, PostgresConfig
-from engine.local.process import ChildLog, ChildProcess, wait_ended
+from engine.local.process import ChildLog, ChildProcess, is_running, wait_ended
 
 __all__ = [
     "EmbeddedPostgres",
@@ -345,9 +345,7 @@ class EmbeddedPostgres:
                 self._on_restart(reason)
 
     def _url(self, role: str, database: str) -> str:
-        port = "" if self._config.port is None else f"&port={self._config.port}"
-        folder = quote(str(self._located().socket_folder), safe="/")
-        return f"postgresql://{role}:{quote(self._password, safe='')}@/{database}?host={folder}{port}"
+        return _socket_url(self._located(), self._config.port, self._password, role, database)
 
     def _located(self) -> Cluster:
         if self._cluster is None:
@@ -358,6 +356,22 @@ class EmbeddedPostgres:
         if self._child is None:
             raise PostgresError("this Postgres is not running")
         return self._child
+
+
+def url_of_running(config: PostgresConfig) -> str | None:
+    """The URL of the server that another process of this account runs in `config.data_dir`; None when none accepts
+    connections there. Starts and changes nothing. Raises PostgresError for an unusable folder."""
+    cluster = files.locate_cluster(config, lambda _: None)
+    pid = files.postmaster_pid(cluster.data)
+    if pid is None or not is_running(pid) or not files.is_accepting(cluster.data, pid):
+        return None
+    return _socket_url(cluster, config.port, files.read_or_make_password(cluster), ROLE, DATABASE)
+
+
+def _socket_url(cluster: Cluster, port: int | None, password: str, role: str, database: str) -> str:
+    folder = quote(str(cluster.socket_folder), safe="/")
+    query = f"host={folder}" if port is None else f"host={folder}&port={port}"
+    return f"postgresql://{role}:{quote(password, safe='')}@/{database}?{query}"
 
 
 def _exit_text(code: int | None) -> str:

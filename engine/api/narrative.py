@@ -1,0 +1,180 @@
+"""Owns the story of one request: plain sentences, and the walked path on the designer's own diagram, from rows alone.
+Never reads the audit or a payload; the rows are given.
+Called by `conch explain` and by the demo.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from engine.bpmn.picture import Walked
+from engine.store.queries import StoredInstance
+
+Fact = Mapping[str, Any]
+
+_SHARES_SHOWN = 3
+
+
+def tell(stored: StoredInstance) -> list[str]:
+    """About ten sentences: what came, what was decided and why, what failed, what it cost, where the time went."""
+    sentences = [*_arrival(stored)]
+    attempts: list[Fact] = []
+    decisions: list[Fact] = []
+    for fact in stored.facts:
+        match fact["kind"]:
+            case "attempt":
+                attempts.append(fact)
+            case "decision":
+                decisions.append(fact)
+            case "activity":
+                sentences += _activity(fact, decisions, attempts)
+                attempts, decisions = [], []
+            case "incident":
+                sentences.append(f"An incident was raised: {fact['error_code']}, {fact['message']}.")
+    sentences += _usage(stored)
+    sentences += _time_split(stored)
+    sentences.append(_ending(stored))
+    return sentences
+
+
+def walked(stored: StoredInstance) -> Walked:
+    """How often and how long each element ran, which flows were taken, and what failed."""
+    counts: Counter[str] = Counter()
+    durations_us: defaultdict[str, int] = defaultdict(int)
+    flows: Counter[str] = Counter()
+    failed = set()
+    for fact in stored.facts:
+        if fact["kind"] != "activity":
+            continue
+        element_id = fact["element_id"]
+        counts[element_id] += 1
+        durations_us[element_id] += fact.get("duration_us", 0)
+        flows.update(fact.get("taken_flow_ids", ()))
+        if fact["state"] != "completed":
+            failed.add(element_id)
+    return Walked({name: (count, durations_us[name]) for name, count in counts.items()}, dict(flows), frozenset(failed))
+
+
+def duration(us: int) -> str:
+    """Microseconds as a person reads them."""
+    if us < 1_000:
+        return f"{us} µs"
+    if us < 1_000_000:
+        return f"{us / 1_000:.{1 if us < 100_000 else 0}f} ms"
+    return f"{us / 1_000_000:.2f} s"
+
+
+def _arrival(stored: StoredInstance) -> Iterator[str]:
+    start, tags = stored.start, stored.start.tags
+    variables = start.variables
+    started = next(fact for fact in stored.facts if fact["kind"] == "instance_started")
+    at = started["recorded_at"].strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+    asked = f"{variables.get('operation', 'a call')} of model {variables.get('model', 'unknown')}"
+    yield (
+        f"Request {start.request_id} ({asked}, {variables.get('request_bytes', 0)} bytes) arrived at {at} from tenant "
+        f"{tags.tenant} for product {tags.product}, feature {tags.feature}, with {tags.priority} priority."
+    )
+    definition = stored.definition
+    yield (
+        f"Process {definition.process_id} version {definition.version} governed it as instance {stored.key}; it had "
+        f"{duration(tags.deadline_ms * 1000)} to answer."
+    )
+
+
+def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterator[str]:
+    name, took = fact["element_name"] or fact["element_id"], duration(fact.get("duration_us", 0))
+    for each in decisions:
+        yield f"“{name}” chose {each.get('chosen') or 'nothing'}: {each['reason']}."
+    for each in attempts:
+        yield _attempt(name, each)
+    if attempts or decisions:
+        return
+    kind = fact["element_type"]
+    if fact["state"] != "completed" and kind != "BOUNDARY_EVENT":
+        why = f": {fact['error_code']}, {fact.get('message', '')}" if "error_code" in fact else ""
+        yield f"“{name}” ended without completing after {took}{why}."
+    elif kind == "INTERMEDIATE_CATCH_EVENT":
+        yield f"“{name}” waited {took}."
+    elif kind == "BOUNDARY_EVENT":
+        yield f"“{name}” took over."
+    elif kind == "SERVICE_TASK":
+        yield f"“{name}” took {took}{_noted(fact.get('variables') or {})}."
+
+
+def _noted(variables: Mapping[str, Any]) -> str:
+    """The few variables of a step that a reader wants to see in its sentence."""
+    notes = []
+    if queue_ms := variables.get("queue_time_ms"):
+        notes.append(f"waited {queue_ms} ms in the queue")
+    if (candidates := variables.get("candidates")) is not None:
+        notes.append(f"healthy replicas: {', '.join(map(str, candidates)) or 'none'}")
+    for each in variables.get("unhealthy") or ():
+        notes.append(f"{each.get('replica')} is out: {each.get('reason')}")
+    if reason := variables.get("degraded_because"):
+        notes.append(str(reason))
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _attempt(name: str, fact: Fact) -> str:
+    took = duration(_between_us(fact["sent_at"], fact["done_at"]))
+    said = f"Attempt {fact['attempt_no']} (“{name}”) on {fact['replica']}, model {fact['model']}"
+    if fact["outcome"] == "ok":
+        first = fact.get("first_token_at")
+        tokens = f", first token after {duration(_between_us(fact['sent_at'], first))}" if first else ""
+        return f"{said}, answered in {took}{tokens}."
+    status = f", gRPC {fact['grpc_status']}" if "grpc_status" in fact else ""
+    message = f": {fact['message']}" if fact.get("message") else ""
+    partial = f" after {fact['chunks']} chunk(s)" if fact.get("chunks") else ""
+    return f"{said}, failed in {took}{partial} with {fact.get('error_code', fact['outcome'])}{status}{message}."
+
+
+def _usage(stored: StoredInstance) -> Iterator[str]:
+    lines = [fact for fact in stored.facts if fact["kind"] == "usage"]
+    if not lines:
+        yield "Nothing billable was used."
+        return
+    totals: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for line in lines:
+        totals[f"{line['sku']} ({line['unit']})"] += line["quantity"]
+    costs = [line["cost_usd"] for line in lines if "cost_usd" in line]
+    unpriced = len(lines) - len(costs)
+    listed = ", ".join(f"{quantity.normalize():f} of {sku}" for sku, quantity in totals.items())
+    cost = f"it cost {sum(costs, Decimal()).normalize():f} USD" if costs else "it has no price"
+    yield f"Used: {listed}; {cost}{f', {unpriced} line(s) without a price' if costs and unpriced else ''}."
+
+
+def _time_split(stored: StoredInstance) -> Iterator[str]:
+    """Shares of the whole; flow nodes on one path do not overlap, except a boundary event with its activity."""
+    ended = _ended(stored)
+    if ended is None or not ended["duration_us"]:
+        return
+    walk = walked(stored)
+    longest = sorted(walk.visits.items(), key=lambda item: -item[1][1])[:_SHARES_SHOWN]
+    shares = [f"{name} {100 * us / ended['duration_us']:.0f} %" for name, (_, us) in longest if us]
+    if shares:
+        yield f"Where the time went: {', '.join(shares)}."
+
+
+def _ending(stored: StoredInstance) -> str:
+    ended = _ended(stored)
+    if ended is None:
+        return "It has not ended yet."
+    took = duration(ended["duration_us"])
+    tried = f"{ended['attempts']} attempt(s), {ended['activities']} steps"
+    if "error_code" in ended:
+        return (
+            f"It ended {ended['state']} after {took} ({tried}) with {ended['error_code']}: {ended.get('message', '')}."
+        )
+    return f"It ended at “{ended.get('element_id', ended['state'])}” after {took} ({tried})."
+
+
+def _ended(stored: StoredInstance) -> Fact | None:
+    return next((fact for fact in stored.facts if fact["kind"] == "instance_ended"), None)
+
+
+def _between_us(start: datetime, end: datetime) -> int:
+    return (end - start) // timedelta(microseconds=1)

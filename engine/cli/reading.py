@@ -1,0 +1,83 @@
+"""Owns what the reading commands share: a key argument, and the audit opened for reading.
+Never migrates, deploys or writes.
+Called by `conch replay` and `conch explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import click
+
+from engine.cli.compose import database_url, embedded_config
+from engine.errors import Code, Rejected
+from engine.local.postgres import url_of_running
+from engine.records import Key
+from engine.settings import Settings
+from engine.store import database as databases
+from engine.store.queries import Queries, StoredInstance
+
+
+class _KeyType(click.ParamType[int | str]):
+    name = "key"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text.isascii() and text.isdigit() and int(text) < 2**63:
+            return int(text)
+        if len(text) != 36 or text.count("-") != 4:
+            self.fail("give a process instance key (a whole number) or a request id (a UUID)", param, ctx)
+        return text
+
+
+KEY = _KeyType()
+
+
+class Audit(NamedTuple):
+    """The audit, open for reading."""
+
+    queries: Queries
+
+    async def load(self, key: Key | str) -> StoredInstance:
+        """The instance by its key or by its request id. Raises Rejected(NOT_FOUND)."""
+        number = key if isinstance(key, int) else await self._key_of(key)
+        stored = await self.queries.load_instance(number)
+        if stored is None:
+            raise Rejected(Code.NOT_FOUND, f"the audit holds no process instance with the key {number}")
+        return stored
+
+    async def xml_of(self, stored: StoredInstance) -> bytes:
+        """The very file that governed the instance. Raises Rejected(NOT_FOUND)."""
+        xml = await self.queries.definition_xml(stored.definition.key)
+        if xml is None:
+            raise Rejected(Code.NOT_FOUND, f"the audit holds no process definition {stored.definition.key}")
+        return xml
+
+    async def _key_of(self, request_id: str) -> Key:
+        found = await self.queries.find_request(request_id)
+        if not found:
+            raise Rejected(Code.NOT_FOUND, f"the audit knows no request {request_id}")
+        return found[-1].key
+
+
+@asynccontextmanager
+async def reading(settings: Settings) -> AsyncIterator[Audit]:
+    """Open the configured database, or the embedded one: the running gateway's, else started for this command."""
+    async with _url(settings) as url:
+        database = await databases.connect(url, pool_size=2)
+        try:
+            yield Audit(Queries(database))
+        finally:
+            await database.close()
+
+
+@asynccontextmanager
+async def _url(settings: Settings) -> AsyncIterator[str]:
+    running = None if settings.postgres.url else url_of_running(embedded_config(settings))
+    if running is not None:
+        yield running
+        return
+    async with database_url(settings, lambda line: click.echo(f"conch: {line}", err=True)) as url:
+        yield url
