@@ -331,6 +331,7 @@ class _GraphReader:
                 continue
             host = nodes.get(node.attached_to or "")
             if host is None or host.type is not ElementType.SERVICE_TASK:
+                self.complete = False
                 self._findings.add(
                     element,
                     "dangling-boundary-event",
