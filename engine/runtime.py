@@ -126,7 +126,10 @@ class Runtime:
         self.abort()
         for task in self._side_tasks:
             task.cancel()
-        await self._group.__aexit__(kind, error, trace)
+        if isinstance(error, asyncio.CancelledError):
+            await self._group.__aexit__(kind, error, trace)
+        else:  # what went wrong inside the block leaves it as it is, not in a group
+            await self._group.__aexit__(None, None, None)
 
     async def drain(self, timeout_s: float) -> None:
         """Refuse new runs, let the running ones finish for `timeout_s`, then cancel the rest with the reason.

@@ -205,13 +205,13 @@ async def _infer(given: Tried, context: TaskContext[Script]) -> Inferred:
 
 
 class World:
-    """One engine with its script, and the log of answers that its clients keep."""
+    """One engine with its script, its disk and its lease."""
 
-    def __init__(self, runtime: Runtime, script: Script, journal: FaultyJournal, definition: DeployedDefinition):
+    def __init__(self, runtime: Runtime, script: Script, journal: FaultyJournal, ownership: MemoryOwnership):
         self.runtime = runtime
         self.script = script
         self.journal = journal
-        self.definition = definition
+        self.ownership = ownership
 
     def submit(
         self,
@@ -235,7 +235,7 @@ class World:
             **(variables or {}),
         }
         return self.runtime.submit(
-            self.definition,
+            SHIPPED,
             InferenceCall(operation, "chat", "", ""),
             Tags(deadline_ms=deadline_ms),
             given,
@@ -263,6 +263,7 @@ async def world(
     """An engine that runs the shipped diagram. `epoch` tells engines on the same disk apart."""
     script = script or Script()
     journal = journal or FaultyJournal()
+    ownership = MemoryOwnership(journal.disk, epoch, SHIPPED.program)
     runtime = Runtime(
         journal=journal,
         keys=KeySource(epoch, lambda: now_us() // 1000),
@@ -272,12 +273,12 @@ async def world(
         settings=RuntimeSettings(**settings),
         now_us=now_us,
         engine_version="test",
-        ownership=MemoryOwnership(journal.disk, epoch, SHIPPED.program),
+        ownership=ownership,
     )
     await journal.start()
     try:
         async with runtime:
-            yield World(runtime, script, journal, SHIPPED)
+            yield World(runtime, script, journal, ownership)
     finally:
         await journal.close(wait_s=0)
 
