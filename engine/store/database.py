@@ -17,7 +17,7 @@ from alembic.config import Config
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlalchemy import exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 from tenacity.stop import stop_base
 
 from engine.store import json_text
@@ -71,10 +71,10 @@ async def connect(url: str, *, pool_size: int = 4, wait_s: float = 30.0) -> Data
 
 
 def retrying(stop: stop_base) -> AsyncRetrying:
-    """Connecting again while the server is away; 50 ms at first, at most 1 s apart."""
+    """Connecting again while the server is away; at random, at first within 50 ms, at most 1 s apart."""
     return AsyncRetrying(
         stop=stop,
-        wait=wait_exponential_jitter(initial=0.05, max=1.0, jitter=0.05),
+        wait=wait_random_exponential(multiplier=0.05, max=1.0),
         retry=retry_if_exception_type((psycopg.OperationalError, exc.OperationalError, OSError)),
         reraise=True,
     )

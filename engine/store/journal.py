@@ -111,17 +111,33 @@ class Batch:
     def size_rows(self) -> int:
         return len(self.facts) + len(self.commands)
 
+    def add_command(self, instance: InstanceContext, record: Record, encoded: bytes, sanitized: bool) -> None:
+        commands = self.commands.get(instance.key)
+        if commands is None:
+            commands = self.commands[instance.key] = Commands(instance, -record.position, record.at_us, [])
+            self.size_bytes += len(instance.encoded)
+        commands.encoded.append(encoded)
+        commands.sanitized |= sanitized
+        self.size_bytes += len(encoded)
+
+    def add_facts(self, instance: InstanceContext, rows: list[EncodedRow]) -> None:
+        for row in rows:
+            self.facts.append((instance, row))
+            self.size_bytes += len(row.data)
+
     def rows(self) -> list[tuple[InstanceContext, EncodedRow]]:
         """Every row of instances that are still ours, commands first; the index is the leaf number."""
-        packed = [
-            (
-                each.instance,
-                encode_commands(each.instance, each.first_ordinal, each.at_us, each.encoded, each.sanitized),
-            )
-            for each in self.commands.values()
-            if each.instance.owned
-        ]
-        return packed + [item for item in self.facts if item[0].owned]
+        rows = []
+        for each in self.commands.values():
+            packed = encode_commands(each.instance, each.first_ordinal, each.at_us, each.encoded, each.sanitized)
+            rows.append((each.instance, packed))
+        rows += self.facts
+        ours = [item for item in rows if item[0].owned]
+        if len(ours) < len(rows):
+            for instance, _ in rows:
+                if not instance.owned and instance.key not in self.failures:
+                    self.lose(instance, "another process owns it")
+        return ours
 
     def lose(self, instance: InstanceContext, reason: str) -> None:
         """Give up an instance that another process owns."""
@@ -205,15 +221,14 @@ class GroupCommitJournal:
             raise self.fenced
         if not instance.owned:
             raise LeaseLost(f"process instance {instance.key} is owned by another process")
+        # Everything is encoded before anything is taken: a record that cannot be leaves the batch as it was.
+        commands = [(record, *encode_command(record)) for record in records if record.position < 0]
+        facts = [encode_fact(instance, record) for record in records if record.position > 0]
         batch = self._gathering
         rows_before, bytes_before = batch.size_rows, batch.size_bytes
-        for record in records:
-            if record.position < 0:
-                self._add_command(batch, instance, record)
-            else:
-                row = encode_fact(instance, record)
-                batch.facts.append((instance, row))
-                batch.size_bytes += len(row.data)
+        for command in commands:
+            batch.add_command(instance, *command)
+        batch.add_facts(instance, facts)
         self._rows += batch.size_rows - rows_before
         self._bytes += batch.size_bytes - bytes_before
         if batch.size_rows >= self.limits.batch_rows:
@@ -277,16 +292,6 @@ class GroupCommitJournal:
         self.last_error = f"{type(error).__name__}: {error}"
 
     # --- inside ---
-
-    def _add_command(self, batch: Batch, instance: InstanceContext, record: Record) -> None:
-        encoded, sanitized = encode_command(record)
-        commands = batch.commands.get(instance.key)
-        if commands is None:
-            commands = batch.commands[instance.key] = Commands(instance, -record.position, record.at_us, [])
-            batch.size_bytes += len(instance.encoded)
-        commands.encoded.append(encoded)
-        commands.sanitized |= sanitized
-        batch.size_bytes += len(encoded)
 
     def _flush(self) -> None:
         if self._linger is not None:

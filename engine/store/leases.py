@@ -96,7 +96,8 @@ class Lease:
         self.epoch = epoch
         self.not_before_ms = not_before_ms  # for KeySource: no key of an earlier owner is younger
         self._database = database
-        self._valid_until_s = valid_until_s  # on the loop's clock
+        self._lease_s = lease_s
+        self._valid_until_s = asked_at_s + lease_s  # on the loop's clock
         self._released = False
 
     @property
@@ -104,13 +105,13 @@ class Lease:
         return self._released or asyncio.get_running_loop().time() >= self._valid_until_s
 
     async def renew(self) -> None:
-        """Extend the lease; to be called every LEASE_S / 3. Raises LeaseLost when another process took over."""
+        """Extend the lease; to be called every third of it. Raises LeaseLost when another process took over."""
         asked_at_s = asyncio.get_running_loop().time()
         async with self._database.begin() as connection:
-            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": LEASE_S})
+            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": self._lease_s})
         if renewed.rowcount == 0:
             raise LeaseLost(f"engine epoch {self.epoch} was taken for dead; its instances belong to another process")
-        self._valid_until_s = asked_at_s + LEASE_S
+        self._valid_until_s = asked_at_s + self._lease_s
 
     async def release(self, *, recovered: bool) -> None:
         """Give the lease back; `recovered` says that no instance of it is open."""
@@ -123,7 +124,7 @@ class Lease:
             await connection.execute(statement, {"epoch": self.epoch, "recovered": recovered})
 
 
-async def acquire(database: Database, engine_version: str, owner: str | None = None) -> Lease:
+async def acquire(database: Database, engine_version: str, owner: str | None = None, lease_s: float = LEASE_S) -> Lease:
     """A free writer number under a new epoch, for this process unless `owner` names another.
 
     Raises ConchError when all 512 are taken.
@@ -135,10 +136,10 @@ async def acquire(database: Database, engine_version: str, owner: str | None = N
         if free is None:
             raise ConchError(f"all {MAX_WRITER_ID + 1} writer numbers are leased")
         writer_id, used_until = free
-        values = {"writer_id": writer_id, "owner": owner or this_process(), "version": engine_version, "lease": LEASE_S}
+        values = {"writer_id": writer_id, "owner": owner or this_process(), "version": engine_version, "lease": lease_s}
         epoch = (await connection.execute(_ACQUIRE, values)).scalar_one()
     not_before_ms = 0 if used_until is None else int(used_until.timestamp() * 1000) + 1
-    return Lease(database, writer_id, epoch, not_before_ms, asked_at_s + LEASE_S)
+    return Lease(database, writer_id, epoch, not_before_ms, asked_at_s, lease_s)
 
 
 async def claim_dead(database: Database, lease: Lease, claim_s: float = 300.0) -> list[DeadProcess]:
