@@ -22,6 +22,7 @@ ORDER = [
     {"job", "live", "meter", "recovery", "run", "runtime"},
     {"api"},
     {"local"},
+    {"demo"},
     {"cli"},
 ]
 PURE = {"errors", "records", "keys", "inference", "feel", "dmn", "bpmn", "core"}
