@@ -6,7 +6,7 @@ Called by the routes; built by the composition root.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from prometheus_client import Counter, Histogram
@@ -31,8 +31,8 @@ MESSAGE_CHARS = 500
 class FleetView(Protocol):
     """What the api may know of the replicas."""
 
-    def ready_replicas(self, model: str) -> tuple[str, ...] | None:
-        """Names of the replicas that really serve `model`; null when no such model is configured."""
+    def readiness(self) -> Mapping[str, Sequence[str]]:
+        """For each configured model the names of the replicas that really serve it."""
 
 
 class Gateway:
@@ -145,7 +145,7 @@ class Gateway:
 
     def model_readiness(self, model: str) -> bool | None:
         """Whether some replica really serves `model`; null when it is not configured."""
-        replicas = self._fleet.ready_replicas(model)
+        replicas = self._fleet.readiness().get(model)
         return None if replicas is None else bool(replicas)
 
     async def list_definitions(self) -> list[Mapping[str, Any]]:

@@ -150,7 +150,7 @@ async def _say_refused(send: Send, refusal: Rejected, request_id: str, run: Run)
 async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, client_id: str) -> str:
     outcome = result.outcome
     headers = [*_request_headers(request_id), *_run_headers(run)]
-    if reason := outcome.variables.get("degraded_because"):
+    if reason := outcome.variables.get("degraded_reason"):
         headers.append((b"conch-degraded", str(reason).encode("latin-1", "replace")))
     if outcome.error is None and result.answer is not None:
         await answer(send, 200, headers, kserve.write_answer(result.answer, client_id))

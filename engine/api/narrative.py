@@ -114,7 +114,7 @@ def _noted(variables: Mapping[str, Any]) -> str:
         notes.append(f"healthy replicas: {', '.join(map(str, candidates)) or 'none'}")
     for each in variables.get("unhealthy") or ():
         notes.append(f"{each.get('replica')} is out: {each.get('reason')}")
-    if reason := variables.get("degraded_because"):
+    if reason := variables.get("degraded_reason"):
         notes.append(str(reason))
     return f" ({'; '.join(notes)})" if notes else ""
 
