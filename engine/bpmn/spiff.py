@@ -43,7 +43,7 @@ from SpiffWorkflow.util.task import TaskState
 from engine.bpmn.definition import ElementType, FlowNode, ProcessDefinition
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-_READY, _FUTURE = TaskState.READY, TaskState.FUTURE
+_READY, _FUTURE, _FINISHED = TaskState.READY, TaskState.FUTURE, TaskState.FINISHED_MASK
 _NO_SCRIPTS = PythonScriptEngine()  # BpmnWorkflow wants one; no spec of a Program ever asks it for anything
 
 
@@ -93,6 +93,11 @@ class Token(Task):
         if state == _READY:
             child._ready()
         return child
+
+    def _ready(self) -> None:
+        if not self._state & _FINISHED:
+            self._set_state(_READY)
+            self.task_spec._on_ready(self)
 
     def _set_state(self, value: int) -> None:
         self._state = value
@@ -280,9 +285,10 @@ class Execution(BpmnWorkflow):
 
     def drop(self, token: Token) -> None:
         """Take a finished token out of the tree; what it led to stands on its own."""
-        self.tasks.pop(token.id, None)
-        for child in token.children:
-            child._parent = None
+        tasks = self.tasks
+        tasks.pop(token.id, None)
+        for child_id in token._children:
+            tasks[child_id]._parent = None
 
     def _task_completed_notify(self, task: Token) -> None:
         self.drop(task)

@@ -15,7 +15,7 @@ from engine.core.chance import Chance
 from engine.core.due import job_back_off_us
 from engine.core.evaluation import EvaluationFailed, context_at, due, holds, mapped, no_flow_holds
 from engine.core.lifecycle import ActivityState, InstanceState, next_instance_state
-from engine.core.scopes import ReadOnly, Scope
+from engine.core.scopes import ReadOnly, Scope, copied
 from engine.errors import Code, meaning_of
 from engine.feel import EvaluationContext
 from engine.records import (
@@ -211,8 +211,8 @@ class Course:
     def _finish(self, state: OutcomeState) -> None:
         ending = self.ending
         error = self.root.local.get("error") if ending is None else ending.error()
-        if error is not None and type(error) is not dict:
-            error = {"code": str(error), "message": str(error), "retryable": False}
+        if error is not None:
+            error = copied(error) if type(error) is dict else {"message": str(error), "retryable": False}
         incident_key = None if ending is None else ending.incident_key
         end_element_id = self.end_element_id if ending is None else None
         self._becomes(InstanceState(state))

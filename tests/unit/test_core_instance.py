@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from engine.bpmn.definition import ProcessDefinition, TimerKind
+from engine.bpmn.definition import TimerKind
 from engine.core import InstanceLimits, InstanceState, ProcessInstance, derive_records, replay
-from engine.core.instance import DEFAULT_LIMITS
 from engine.errors import Rejected
 from engine.records import (
     Abort,
@@ -27,86 +25,21 @@ from engine.records import (
     IncidentRaised,
     InstanceEnded,
     InstanceStarted,
-    Job,
     JobCompleted,
     JobFailed,
     JobReport,
     JobStopped,
-    Outcome,
-    Record,
-    Step,
     TimerFired,
     Usage,
     UsageMeasured,
 )
 from tests.builders import EMPTY_REPORT, Diagram, chain, start_command
+from tests.driven import AT, Driven
 
-AT = 1_700_000_000_000_000
 SECOND = 1_000_000
 PARTIAL = JobReport(
     AT, AT, AT, attempts=(Attempt("a", "p", "m", "1", "grpc", "cancelled", AT, AT, input_tokens=3, output_tokens=1),)
 )
-
-
-class Driven:
-    """A process instance, its latest Step and every record so far; commands get the next free key."""
-
-    def __init__(
-        self,
-        diagram: Diagram | ProcessDefinition,
-        variables: Mapping[str, Any] | None = None,
-        *,
-        online: bool = True,
-        limits: InstanceLimits = DEFAULT_LIMITS,
-    ) -> None:
-        self.definition = diagram.build() if isinstance(diagram, Diagram) else diagram
-        self.instance = ProcessInstance(self.definition, limits=limits)
-        self.limits = limits
-        self.records: list[Record] = []
-        self.log: list[tuple[Command, int]] = []
-        self.at_us = AT
-        self.do(start_command(self.definition, variables, online=online))
-
-    def do(self, command: Command) -> Step:
-        self.step = self.instance.apply(command, self.at_us)
-        self.records += self.step.records
-        self.log.append((self.step.records[0].body, self.at_us))  # type: ignore[arg-type]
-        return self.step
-
-    @property
-    def key(self) -> int:
-        return self.instance.next_key
-
-    @property
-    def job(self) -> Job:
-        (job,) = self.instance.open_jobs
-        return job
-
-    def complete(self, variables: Mapping[str, Any] | None = None, report: JobReport = EMPTY_REPORT) -> Step:
-        return self.do(JobCompleted(self.key, self.job.key, variables or {}, report))
-
-    def throw(self, code: str, variables: Mapping[str, Any] | None = None) -> Step:
-        return self.do(BpmnErrorThrown(self.key, self.job.key, code, "it broke", variables or {}, EMPTY_REPORT))
-
-    def fail(self, *, retryable: bool = True) -> Step:
-        return self.do(JobFailed(self.key, self.job.key, "TASK_FAULT", "a bug", retryable, EMPTY_REPORT))
-
-    def fire(self) -> Step:
-        (timer,) = self.instance.open_timers
-        self.at_us = timer.due_at_us
-        return self.do(TimerFired(self.key, timer.key))
-
-    @property
-    def outcome(self) -> Outcome:
-        assert self.step.outcome is not None
-        return self.step.outcome
-
-    def facts(self, kind: type[Any]) -> list[Any]:
-        return [record.body for record in self.records if type(record.body) is kind]
-
-    @property
-    def path(self) -> list[str]:
-        return [f"{ended.element_id}:{ended.state}" for ended in self.facts(ActivityEnded)]
 
 
 def one_task(**fields: Any) -> Diagram:
