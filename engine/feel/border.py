@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, FeelValueError, LimitExceeded
-from engine.feel.numbers import D34, DIGITS, bounded, decimal_result, narrowed, number_text
+from engine.feel.numbers import D34, DIGITS, INT_LIMIT, bounded, decimal_result, narrowed, number_text
 from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMonthsDuration
 from engine.feel.temporal_text import temporal_text
 from engine.feel.values import FeelFunction, Range, Value, kind_of
@@ -38,6 +38,8 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     if depth > env.limits.max_value_depth:
         raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.spend(1)
+    if (kind is dict or kind is list) and _as_it_is(env, value, depth):
+        return value  # type: ignore[no-any-return]  # every part was looked at
     if kind is list:
         return _admit_list(env, value, depth)
     if kind is dict:
@@ -45,6 +47,28 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     if isinstance(value, _AS_THEY_ARE):
         return value
     return _admit_other(env, value, depth)
+
+
+def _as_it_is(env: Env, value: Any, depth: int) -> bool:
+    """Whether a list or dict surely needs no change; False where a closer look decides."""
+    env.spend(1 + (len(value) >> 3))
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                return False
+        value = value.values()
+    for element in value:
+        kind = type(element)
+        if kind is str or element is None or kind is bool:
+            continue
+        if kind is int:
+            fits = -INT_LIMIT < element < INT_LIMIT
+        else:
+            container = kind is dict or kind is list
+            fits = container and depth < env.limits.max_value_depth and _as_it_is(env, element, depth + 1)
+        if not fits:
+            return False
+    return True
 
 
 def _admit_other(env: Env, value: Any, depth: int) -> Value:

@@ -50,6 +50,15 @@ D34 = Context(
 )
 
 
+def _rounding_context(rounding: str) -> Context:
+    context = D34.copy()
+    context.rounding = rounding
+    return context
+
+
+_ROUNDING_CONTEXTS = {rounding: _rounding_context(rounding) for rounding in ROUNDINGS.values()}
+
+
 def decimal_result(operation: Callable[..., Decimal], *operands: Number | str) -> Decimal:
     """`operation` of the decimal context on the operands; a decimal error becomes a FeelFault."""
     try:
@@ -122,9 +131,7 @@ def rounded(value: Number, scale: int, rounding: str) -> Number:
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and exponent >= -scale:
         return narrowed(number) if scale <= 0 else number
-    context = D34.copy()
-    context.rounding = rounding
-    result = decimal_result(context.quantize, number, Decimal((0, (1,), -scale)))
+    result = decimal_result(_ROUNDING_CONTEXTS[rounding].quantize, number, Decimal((0, (1,), -scale)))
     return narrowed(result) if scale <= 0 else result
 
 

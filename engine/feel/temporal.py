@@ -31,14 +31,9 @@ def days_in_month(year: int, month: int) -> int:
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-def days_before_year(year: int) -> int:
-    """Days from 0000-01-01 to the first day of `year`; negative before year 0."""
-    past = year - 1
-    return year * 365 + past // 4 - past // 100 + past // 400 + 1
-
-
-_EPOCH_DAYS = days_before_year(1970)
-_DAYS_PER_ERA = 146_097  # 400 Gregorian years
+# Days of 400 Gregorian years, and days from 0000-03-01 to 1970-01-01.
+_DAYS_PER_ERA = 146_097
+_EPOCH_FROM_MARCH_0 = 719_468
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +57,10 @@ class Date:
         return sum(days_in_month(self.year, month) for month in range(1, self.month)) + self.day
 
     def epoch_days(self) -> int:
-        """Days since 1970-01-01."""
-        return days_before_year(self.year) - _EPOCH_DAYS + self.day_of_year() - 1
+        """Days since 1970-01-01, counted from March in eras of 400 years (H. Hinnant, low-level date algorithms)."""
+        era, year = divmod(self.year - (self.month <= 2), 400)
+        since_march = (153 * ((self.month + 9) % 12) + 2) // 5 + self.day - 1
+        return era * _DAYS_PER_ERA + year * 365 + year // 4 - year // 100 + since_march - _EPOCH_FROM_MARCH_0
 
     def weekday(self) -> int:
         """ISO weekday: 1 is Monday, 7 is Sunday."""
@@ -77,18 +74,13 @@ class Date:
 
 
 def date_from_epoch_days(days: int) -> Date:
-    """The date `days` after 1970-01-01. Raises FeelFault outside the supported years."""
-    since_zero = days + _EPOCH_DAYS
-    era, rest = divmod(since_zero, _DAYS_PER_ERA)
-    year = min(rest // 365, 399)
-    while days_before_year(year) - days_before_year(0) > rest:
-        year -= 1
-    day_of_year = rest - (days_before_year(year) - days_before_year(0))
-    month = 1
-    while day_of_year >= days_in_month(year, month):
-        day_of_year -= days_in_month(year, month)
-        month += 1
-    return Date(era * 400 + year, month, day_of_year + 1)
+    """The date `days` after 1970-01-01, the inverse of `Date.epoch_days`. Raises FeelFault outside the years."""
+    era, day_of_era = divmod(days + _EPOCH_FROM_MARCH_0, _DAYS_PER_ERA)
+    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    since_march = day_of_era - (365 * year + year // 4 - year // 100)
+    from_march = (5 * since_march + 2) // 153
+    month = from_march + 3 if from_march < 10 else from_march - 9
+    return Date(era * 400 + year + (month <= 2), month, since_march - (153 * from_march + 2) // 5 + 1)
 
 
 @dataclass(frozen=True, slots=True)

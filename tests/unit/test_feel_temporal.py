@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from engine.feel import (
     parse_duration_us,
     temporal_text,
 )
+from engine.feel.temporal import date_from_epoch_days
 
 
 def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list[str]]:
@@ -146,6 +148,21 @@ def test_temporal_nonsense_is_null_with_a_warning(text: str, cause: str) -> None
     result, warnings = evaluated(text)
     assert result is None
     assert any(cause in warning for warning in warnings), warnings
+
+
+def test_the_calendar_agrees_with_pythons_where_both_have_one() -> None:
+    for ordinal in [1, 2, 366, 719_163, 730_120, 3_652_059, *range(1, 3_652_059, 9_973)]:
+        python = date.fromordinal(ordinal)
+        ours = date_from_epoch_days(ordinal - date(1970, 1, 1).toordinal())
+        assert (ours.year, ours.month, ours.day) == (python.year, python.month, python.day)
+        assert ours.weekday() == python.isoweekday()
+        assert ours.day_of_year() == python.timetuple().tm_yday
+
+
+def test_days_of_the_calendar_survive_the_way_there_and_back_over_all_years() -> None:
+    for days in range(-300_000_000_000, 300_000_000_000, 59_999_999_999):
+        for shift in range(-400, 400, 7):
+            assert date_from_epoch_days(days + shift).epoch_days() == days + shift
 
 
 @pytest.mark.parametrize(

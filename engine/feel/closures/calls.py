@@ -12,7 +12,7 @@ from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.names import resolve
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
-from engine.feel.functions.registry import BUILTINS, Builtin, Parameter
+from engine.feel.functions.registry import BUILTINS, Builtin, Parameter, unchecked
 from engine.feel.tree import TypeOf
 from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
 
@@ -80,16 +80,15 @@ def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple
 
 def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: list[Run], position: int) -> Run:
     implementation = builtin.implementation
-    steps = tuple(zip(parameters, runs, strict=True))
+    checked = [(place, p.check, p.name, p.optional) for place, p in enumerate(parameters) if p.check is not unchecked]
 
     def run(env: Env) -> Value:
-        values = [argument(env) for _, argument in steps]
+        values = [argument(env) for argument in runs]
         try:
-            checked = [
-                None if value is None and parameter.optional else parameter.check(env, value, parameter.name)
-                for (parameter, _), value in zip(steps, values, strict=True)
-            ]
-            return implementation(env, *checked)
+            for place, check, name, optional in checked:
+                if values[place] is not None or not optional:
+                    values[place] = check(env, values[place], name)
+            return implementation(env, *values)
         except FeelFault as fault:
             return env.warn(position, f"{builtin.name}: {fault.cause}")
 

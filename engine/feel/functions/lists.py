@@ -5,15 +5,15 @@ Called by compiled invocations through the table of built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
+from functools import cmp_to_key
 
 from engine.feel import numbers, operations
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
 from engine.feel.functions.registry import builtin
 from engine.feel.temporal import DaysTimeDuration, YearsMonthsDuration
-from engine.feel.values import Number, Value, is_number, kind_of
+from engine.feel.values import FeelFunction, Number, Value, is_number, kind_of
 
 Elements = list[Value]
 
@@ -28,25 +28,29 @@ def count(env: Env, list: Elements) -> Value:
     return len(list)
 
 
-def _extreme(elements: Elements, better: Callable[[int], bool]) -> Value:
+def _extreme(elements: Elements, sign: int) -> Value:
+    """The element that is largest by `sign` times the order, the first of equals."""
     if not elements:
         return None
+    if all(map(is_number, elements)):
+        numbers_only: list[Number] = elements  # type: ignore[assignment]  # just checked
+        return min(numbers_only) if sign < 0 else max(numbers_only)
     best = elements[0]
     operations.order_key(best)
     for element in elements[1:]:
-        if better(operations.compare(element, best)):
+        if operations.compare(element, best) * sign > 0:
             best = element
     return best
 
 
 @builtin("min", "list: list", variadic=True)
 def min_(env: Env, list: Elements) -> Value:
-    return _extreme(list, lambda side: side < 0)
+    return _extreme(list, -1)
 
 
 @builtin("max", "list: list", variadic=True)
 def max_(env: Env, list: Elements) -> Value:
-    return _extreme(list, lambda side: side > 0)
+    return _extreme(list, 1)
 
 
 def _numbers(elements: Elements) -> list[Number]:
@@ -190,6 +194,19 @@ def distinct_values(env: Env, list: Elements) -> Value:
 @builtin("union", "list: list", variadic=True)
 def union(env: Env, lists: Elements) -> Value:
     return _distinct(env, _joined(env, lists))
+
+
+@builtin("sort", "list: list, precedes: function")
+def sort(env: Env, list: Elements, precedes: FeelFunction) -> Value:
+    if len(precedes.parameters) != 2:
+        raise FeelFault("'precedes' must be a function of two parameters")
+
+    def order(left: Value, right: Value) -> int:
+        if env.invoke(precedes, [left, right], 0) is True:
+            return -1
+        return 1 if env.invoke(precedes, [right, left], 0) is True else 0
+
+    return sorted(list, key=cmp_to_key(order))
 
 
 @builtin("reverse", "list: list")
