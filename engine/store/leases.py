@@ -90,7 +90,7 @@ class Lease:
     """The right to write as `writer_id` under `epoch`."""
 
     def __init__(
-        self, database: Database, writer_id: int, epoch: int, not_before_ms: int, valid_until_s: float
+        self, database: Database, writer_id: int, epoch: int, not_before_ms: int, asked_at_s: float, lease_s: float
     ) -> None:
         self.writer_id = writer_id
         self.epoch = epoch
