@@ -114,7 +114,8 @@ SELECT (extract(epoch FROM s.started_at - r.started_at) * 1000)::float AS at_ms,
 FROM audit.steps s JOIN audit.requests r USING (process_instance_key) WHERE process_instance_key = %(key)s
 UNION ALL
 SELECT (extract(epoch FROM a.sent_at - r.started_at) * 1000)::float, '  attempt ' || a.attempt_no,
-       concat_ws(', ', a.model || ' on ' || a.replica || ': ' || a.outcome, nullif(a.grpc_status, 'OK'), a.error_message),
+       concat_ws(', ', a.model || ' on ' || a.replica || ': ' || a.outcome,
+                 nullif(a.grpc_status, 'OK'), a.error_message),
        a.position
 FROM audit.attempts a JOIN audit.requests r USING (process_instance_key) WHERE process_instance_key = %(key)s
 ORDER BY position
