@@ -35,7 +35,18 @@ SIZES = {**{name: struct.calcsize(f"<{form}") for name, form in FORMATS.items()}
 DATATYPES = frozenset(SIZES) | {"BYTES"}
 
 _FLOATS = frozenset({"FP16", "FP32", "FP64", "BF16"})
+_LISTS = frozenset({list, tuple})
 _NUMBERS = frozenset({int, float, Decimal})
+_KINDS = {
+    bool: "a boolean",
+    int: "a whole number",
+    float: "a floating-point number",
+    Decimal: "a decimal number",
+    str: "a string",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+}
 _NO_PROBLEMS: tuple[str, ...] = ()
 
 
@@ -60,7 +71,8 @@ def encode(tensor: Tensor) -> Encoded:
     if tensor.datatype not in DATATYPES:
         problems.append(f"datatype `{tensor.datatype}` is unknown; known: {', '.join(sorted(DATATYPES))}")
         return Encoded(b"", _named(tensor.name, problems))
-    problems += _element_problems(tensor.datatype, flat)
+    if not nesting:
+        problems += _element_problems(tensor.datatype, flat)
     if problems:
         return Encoded(b"", _named(tensor.name, problems))
     try:
@@ -105,14 +117,14 @@ def _shape_problems(tensor: Tensor) -> list[str]:
 def _flatten(tensor: Tensor) -> tuple[Sequence[Any], list[str]]:
     """Nested data made flat. Nesting must follow the shape exactly; flat data is taken as it is."""
     data = tensor.data
-    if not any(isinstance(item, list | tuple) for item in data):
+    if _LISTS.isdisjoint(map(type, data)):
         return data, []
     level: Sequence[Any] = [data]
     for depth, dimension in enumerate(tensor.shape):
         if not all(isinstance(item, list | tuple) and len(item) == dimension for item in level):
             return level, [f"nested data does not follow shape {list(tensor.shape)} at dimension {depth}"]
         level = list(chain.from_iterable(level))
-    if any(isinstance(item, list | tuple) for item in level):
+    if not _LISTS.isdisjoint(map(type, level)):
         return level, [f"data is nested more deeply than shape {list(tensor.shape)}"]
     return level, []
 
@@ -134,10 +146,7 @@ def _element_problems(datatype: str, flat: Sequence[Any]) -> list[str]:
 
 
 def _json_kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    kinds = {bool: "a boolean", str: "a string", list: "a list", tuple: "a list", dict: "an object"}
-    return kinds.get(type(value), "a number with a fraction" if type(value) in _NUMBERS else type(value).__name__)
+    return "null" if value is None else _KINDS.get(type(value), type(value).__name__)
 
 
 def _pack(datatype: str, flat: Sequence[Any]) -> bytes:
