@@ -28,12 +28,11 @@ from engine.store.database import Database
 from engine.store.definitions import Definitions
 from engine.store.encoding import InstanceContext
 from engine.store.journal import Commit, Journal
-from engine.store.leases import LEASE_S, DeadProcess, Lease, claim_dead, mark_recovered, open_instances
+from engine.store.leases import DeadProcess, Lease, claim_dead, mark_recovered, open_instances
 from engine.store.queries import Queries
 
 log = logging.getLogger("conch.recovery")
 
-BEAT_S = LEASE_S / 3
 _MESSAGE = "the process that ran this request died before it was done"
 _PROGRAMS_KEPT = 16
 
@@ -51,6 +50,10 @@ class Recorded(NamedTuple):
 
 class Ownership(Protocol):
     """This process's lease and what it may take over by it. Every method raises StoreAway."""
+
+    @property
+    def lease_s(self) -> float:
+        """How long the lease holds after it was renewed."""
 
     @property
     def lapsed(self) -> bool:
@@ -81,6 +84,7 @@ class Recovery:
         limits: InstanceLimits,
     ):
         self._ownership = ownership
+        self._beat_s = ownership.lease_s / 3
         self._journal = journal
         self._keys = keys
         self._now_us = now_us
@@ -93,7 +97,7 @@ class Recovery:
                 await self._ownership.renew()
             except StoreAway as away:
                 log.warning("lease not renewed", extra={"reason": str(away)})
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(self._beat_s)
 
     async def watch(self, strays: list[Run]) -> None:
         """Take over for ever, and close the runs that a fault of this process has put into `strays`."""
@@ -103,7 +107,7 @@ class Recovery:
                 await self.take_over()
             except StoreAway as away:
                 log.warning("nothing taken over", extra={"reason": str(away)})
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(self._beat_s)
 
     async def _close_strays(self, strays: list[Run]) -> None:
         while strays:
@@ -182,6 +186,10 @@ class PostgresOwnership:
         self._queries = Queries(database)
         self._definitions = Definitions(database)
         self._programs: dict[Key, Program] = {}
+
+    @property
+    def lease_s(self) -> float:
+        return self._lease.lease_s
 
     @property
     def lapsed(self) -> bool:

@@ -74,7 +74,7 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
         database = await databases.connect(url, pool_size=settings.postgres.pool_size)
         stack.push_async_callback(database.close)
         owner = f"{socket.gethostname()}:{os.getpid()}"
-        lease = await leases.acquire(database, owner, __version__)
+        lease = await leases.acquire(database, __version__, lease_s=settings.runtime.lease_ms / 1000)
         keys = KeySource(lease.writer_id, now_ms, lease.not_before_ms)
         telemetry = Telemetry()
         keeping = await _keep_partitions(url)

@@ -96,7 +96,7 @@ class Lease:
         self.epoch = epoch
         self.not_before_ms = not_before_ms  # for KeySource: no key of an earlier owner is younger
         self._database = database
-        self._lease_s = lease_s
+        self.lease_s = lease_s
         self._valid_until_s = asked_at_s + lease_s  # on the loop's clock
         self._released = False
 
@@ -108,10 +108,10 @@ class Lease:
         """Extend the lease; to be called every third of it. Raises LeaseLost when another process took over."""
         asked_at_s = asyncio.get_running_loop().time()
         async with self._database.begin() as connection:
-            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": self._lease_s})
+            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": self.lease_s})
         if renewed.rowcount == 0:
             raise LeaseLost(f"engine epoch {self.epoch} was taken for dead; its instances belong to another process")
-        self._valid_until_s = asked_at_s + self._lease_s
+        self._valid_until_s = asked_at_s + self.lease_s
 
     async def release(self, *, recovered: bool) -> None:
         """Give the lease back; `recovered` says that no instance of it is open."""

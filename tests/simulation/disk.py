@@ -133,6 +133,8 @@ class FaultyJournal(MemoryJournal):
 class MemoryOwnership:
     """Leases as Postgres keeps them, on the loop's clock. `away` cuts this process off."""
 
+    lease_s = LEASE_S
+
     def __init__(self, disk: Disk, epoch: int, program: Program):
         self._disk = disk
         self._epoch = epoch
