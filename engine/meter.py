@@ -1,4 +1,4 @@
-"""Owns what the runtime counts: steps, attempts, incidents and live instances, with every metric child bound once.
+"""Owns what the runtime counts: steps, incidents and live instances, with every metric child bound once.
 Never names a metric (telemetry does), reads a clock or decides anything.
 Called by the runtime with the records of each step.
 """
@@ -24,7 +24,6 @@ class Meter:
         self.apply_seconds: Callable[[float], None] = telemetry.apply_seconds.observe
         self._steps: dict[tuple[str, str], Callable[[], None]] = {}
         self._step_seconds: dict[str, Callable[[float], None]] = {}
-        self._attempts: dict[tuple[str, str], Callable[[], None]] = {}
 
     def count(self, run: Run, records: tuple[Record, ...]) -> None:
         """Count the facts of one step, and note on the run which replica was tried last."""
@@ -36,7 +35,6 @@ class Meter:
             elif isinstance(body, AttemptMade):
                 run.attempts = body.attempt_no
                 run.replica = body.attempt.replica
-                self._attempt(body.attempt.replica, body.attempt.outcome)
             elif isinstance(body, IncidentRaised):
                 self._telemetry.incidents.labels(body.error_code).inc()
 
@@ -55,9 +53,3 @@ class Meter:
                 observe = self._telemetry.step_seconds.labels(label).observe
                 self._step_seconds[ended.element_id] = observe
             observe((ended.ended_at_us - ended.started_at_us) / 1e6)
-
-    def _attempt(self, replica: str, outcome: str) -> None:
-        count = self._attempts.get((replica, outcome))
-        if count is None:
-            count = self._attempts[replica, outcome] = self._telemetry.attempts.labels(replica, outcome).inc
-        count()

@@ -48,6 +48,9 @@ from engine.telemetry import Telemetry
 log = logging.getLogger("conch.runtime")
 
 STOP_GRACE_S = 5.0  # a cancelled task that has not ended by then is left behind
+COARSE_US = (
+    20_000  # a loop's timer may fire this early; more means that the wall clock was set back, and then it is due
+)
 ROOM_ROWS = 200  # journal rows that must be free before an instance may begin
 
 
@@ -192,7 +195,7 @@ class Runtime:
         self._meter.active.inc()
         try:
             self._apply(live, start)
-        except Rejected:
+        except BaseException:
             self._leave(live)
             raise
         self._turn(live)
@@ -249,11 +252,11 @@ class Runtime:
                     self._queue(live)
                     break
                 self._take(live)
-        except Exception as error:  # apply edge: a fault of this shell may cost this instance, but no other
+            self._append(live)
+        except Exception as error:  # apply edge: a fault of the shell, or a report no row can hold, costs one instance
             self._fail(live, error)
         finally:
             live.busy = False
-        self._append(live)
 
     def _take(self, live: Live) -> None:
         running, fresh = live.inbox.popleft()
@@ -292,7 +295,7 @@ class Runtime:
         for key in step.disarm:
             live.timers.pop(key).cancel()
         for key in step.stop:
-            self._stop(live, live.jobs[key])
+            self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
         for timer in step.arm:
             self._arm(live, timer)
         for job in step.start:
@@ -311,8 +314,6 @@ class Runtime:
             live.run.add_commit(self._journal.append(live.context, records, flush=flush))
         except LeaseLost as lost:
             self._lose(live, owned_elsewhere(lost))
-        except (TypeError, ValueError) as error:  # a task reported a value that no row can hold
-            self._fail(live, error)
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -366,12 +367,13 @@ class Runtime:
             running.finished = True
             self._feed(live, running, fresh)
 
-    def _stop(self, live: Live, running: RunningJob) -> None:
+    def _stop(self, live: Live, running: RunningJob, code: str | None) -> None:
+        """Cancel a task; `code` reaches it as the CancelledError's argument, so that it can record the reason."""
         running.stopping = True
         if running.finished:
             return  # its result waits in the inbox and will be taken as JobStopped
         assert running.task is not None
-        running.task.cancel()
+        running.task.cancel(code)
         if running.begun:
             self._loop.call_later(STOP_GRACE_S, self._leave_behind, live, running)
         else:
@@ -393,8 +395,8 @@ class Runtime:
         live.timers[timer.key] = self._loop.call_later(delay_s, self._due, live, timer)
 
     def _due(self, live: Live, timer: Timer) -> None:
-        if self._now_us() < timer.due_at_us:
-            self._arm(live, timer)  # the loop's clock is coarser than the engine's
+        if 0 < timer.due_at_us - self._now_us() < COARSE_US:
+            self._arm(live, timer)
             return
         del live.timers[timer.key]
         self._feed(live, None, (TimerFired, (timer.key,)))

@@ -40,6 +40,28 @@ def test_a_client_that_leaves_stops_the_attempt_at_once_and_its_usage_is_recorde
     simulate(main)
 
 
+def test_a_task_that_is_stopped_is_told_why() -> None:
+    reasons: list[object] = []
+
+    async def infer(_: Attempted) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError as stop:
+            reasons.append(stop.args)
+            raise
+
+    async def main() -> None:
+        async with world(Script(infer)) as engine:
+            run = engine.submit()
+            await asyncio.sleep(0.1)
+            run.cancel(*LEFT)
+            await run.result()
+            await engine.request(deadline_ms=100)
+
+    simulate(main)
+    assert reasons == [("CLIENT_DISCONNECTED",), ()]
+
+
 def test_leaving_twice_or_after_the_end_changes_nothing() -> None:
     async def main() -> None:
         async with world() as engine:
@@ -120,7 +142,7 @@ def test_a_storm_of_cancellations_leaves_nothing_behind() -> None:
 
 def test_a_task_that_ignores_its_cancellation_cannot_hold_its_instance() -> None:
     async def infer(_: Attempted) -> None:
-        for _ in range(10):
+        for _second in range(10):
             try:
                 await asyncio.sleep(100)
             except asyncio.CancelledError:

@@ -46,11 +46,9 @@ async def live_and_die(disk: Disk, crash_after: int | None, clients: int) -> tup
         operations = [list(Operation)[number % 3] for number in range(clients)]
         waiting = [asyncio.create_task(client(engine, each, answered, begun)) for each in operations]
         everything = asyncio.gather(*waiting, return_exceptions=True)
-        dead = asyncio.create_task(journal.crashed.wait())
-        await asyncio.wait([everything, dead], return_when=asyncio.FIRST_COMPLETED)
-        dead.cancel()
-        if journal.crashed.is_set():
-            engine.runtime.abort()
+        everything.add_done_callback(lambda _: journal.crashed.set())
+        await journal.crashed.wait()
+        engine.runtime.abort()
         await everything
     return answered, begun
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -218,10 +217,8 @@ def test_a_result_that_is_no_variable_is_a_fault_of_the_task() -> None:
 def test_a_report_that_no_row_can_hold_costs_its_instance_which_is_closed_all_the_same() -> None:
     async def infer(attempted: Attempted) -> None:
         await asyncio.sleep(0.1)
-        wrong: Any = object()
-        attempted.context.record_usage(
-            Usage("output", Decimal(3), "Tokens", None, None, None, False, True, "chat", wrong)
-        )
+        wrong: Any = "three"
+        attempted.context.record_usage(Usage("output", wrong, "Tokens", None, None, None, False, True, "chat", "r1"))
 
     async def main() -> None:
         async with world(Script(infer)) as engine:
