@@ -110,6 +110,12 @@ class Agenda:
             activity.becomes(ActivityState.TERMINATING)
             self.stop.append(activity.job.key)
 
+    def stop_running_jobs(self) -> None:
+        """Ask the shell to stop every job that it has, without waiting for their reports."""
+        unknown = {job.key for job in self.start}
+        running = (key for key, activity in self.jobs.items() if not activity.is_stopping)
+        self.stop = [key for key in running if key not in unknown]
+
     # --- timers -----------------------------------------------------------------------------------------------
 
     def arm_timer(self, activity: Activity, boundary: FlowNode | None, due_at_us: int) -> None:

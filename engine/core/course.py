@@ -210,9 +210,7 @@ class Course:
 
     def _finish(self, state: OutcomeState) -> None:
         ending = self.ending
-        error = self.root.local.get("error") if ending is None else ending.error()
-        if error is not None:
-            error = copied(error) if type(error) is dict else {"message": str(error), "retryable": False}
+        error = _error_of(self.root.local.get("error")) if ending is None else ending.error()
         incident_key = None if ending is None else ending.incident_key
         end_element_id = self.end_element_id if ending is None else None
         self._becomes(InstanceState(state))
@@ -236,7 +234,7 @@ class Course:
     def poison(self, message: str) -> None:
         """The engine itself failed: end this instance, and stop its jobs without waiting for them."""
         key = self.agenda.mint()
-        self.agenda.stop = [key for key in self.agenda.jobs if all(key != job.key for job in self.agenda.start)]
+        self.agenda.stop_running_jobs()
         self.agenda.ledger.incident_raised(key, None, Code.ENGINE_FAULT.value, message)
         self.end_now("terminated", Ending(Code.ENGINE_FAULT.value, message, key))
 
@@ -275,8 +273,9 @@ class Course:
                 return self._incident(activity, Code.EXPRESSION_FAILED, str(failure))
             activity.scope = Scope(self.root, local)
         for boundary in self.program.timers_of(node.id):
-            if self._arm(activity, boundary) is False or activity.state is not ActivityState.ACTIVE:
-                return None if activity.state is ActivityState.INCIDENT else False
+            failed = self._arm(activity, boundary)
+            if activity.state is not ActivityState.ACTIVE:
+                return failed
         self.agenda.start_job(activity)
         return None
 
@@ -336,3 +335,11 @@ class Course:
 
     def _context(self, activity: Activity) -> EvaluationContext:
         return context_at(self.agenda.at_us, Chance(self.key, activity))
+
+
+def _error_of(variable: Any) -> dict[str, Any] | None:
+    """The process variable `error` as an outcome's error: whatever a diagram put there, code and message exist."""
+    if variable is None:
+        return None
+    said = copied(variable) if type(variable) is dict else {"message": str(variable)}
+    return {"code": "UNSPECIFIED", "message": "", "retryable": False, **said}

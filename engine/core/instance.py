@@ -128,7 +128,10 @@ class ProcessInstance:
         if command.key < course.agenda.next_key or command.key < 1:
             raise Rejected(Code.INVALID_ARGUMENT, f"the key {command.key} is used: {course.agenda.next_key} is free")
         match command:
-            case JobCompleted() | BpmnErrorThrown():
+            case JobCompleted(key, job_key, variables, report):
+                self._job_must_run(job_key)
+                return JobCompleted(key, job_key, frozen(variables), _frozen_report(report))
+            case BpmnErrorThrown():
                 self._job_must_run(command.job_key)
                 return command._replace(variables=frozen(command.variables), report=_frozen_report(command.report))
             case JobFailed():

@@ -359,7 +359,7 @@ def test_a_boundary_event_maps_its_outputs() -> None:
     run.do(JobStopped(run.key, job.key, EMPTY_REPORT))
 
     assert run.outcome.state == "completed"
-    assert run.outcome.error == {"code": "LATE", "message": "too late"}
+    assert run.outcome.error == {"code": "LATE", "message": "too late", "retryable": False}
     assert run.facts(InstanceEnded)[0][1:4] == ("late_end", "LATE", "too late")
 
 
@@ -368,6 +368,24 @@ def test_the_outcome_s_error_is_the_process_variable() -> None:
     run.complete({"error": {"code": "NO_REPLICA", "message": "none", "retryable": True}})
 
     assert run.outcome.error == {"code": "NO_REPLICA", "message": "none", "retryable": True}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ("broken", "UNSPECIFIED", "broken"),
+        ({"code": 7}, "7", ""),
+        ([1], "UNSPECIFIED", "[1]"),
+        (False, "UNSPECIFIED", "False"),
+    ],
+)
+def test_whatever_a_diagram_calls_an_error_has_a_code_and_a_message(error: Any, code: str, message: str) -> None:
+    run = Driven(one_task())
+    run.complete({"error": error})
+
+    assert run.outcome.error is not None
+    assert {"code", "message", "retryable"} <= set(run.outcome.error)
+    assert run.facts(InstanceEnded)[0][2:4] == (code, message)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes", {1: 2}, {"a": [{"b": object()}]}])
