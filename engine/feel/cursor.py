@@ -5,6 +5,7 @@ Called by the parser, which extends it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from engine.feel.environment import FeelLimits
@@ -14,6 +15,7 @@ from engine.feel.lexer import Token, tokenize
 _NAME_SYMBOLS = frozenset("+-*/.")
 MAX_SPACED_NAMES = 500
 MAX_NAME_TOKENS = 60
+MAX_NAME_LENGTH = 200
 _WORDS = frozenset(("name", "keyword", "number"))
 
 
@@ -41,7 +43,11 @@ class Cursor:
         self.tokens = tokenize(text)
         self.index = 0
         self.token = self.tokens[0]
-        self.known = [spaced(name) for name in names if _needs_help(name)]
+        self.known: list[str] = []
+        self._counts: Counter[str] = Counter()
+        for name in names:
+            if _needs_help(name):
+                self.learn(spaced(name))
         self.calls = frozenset(name for name in calls if " " in name)
         self.nesting = 0
 
@@ -50,6 +56,15 @@ class Cursor:
         if len(self.known) >= MAX_SPACED_NAMES:
             raise self.error(f"at most {MAX_SPACED_NAMES} names with spaces or operators")
         self.known.append(name)
+        self._counts[name] += 1
+
+    def forget(self, mark: int) -> None:
+        """Know no more than when `known` had `mark` names."""
+        for name in self.known[mark:]:
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
+        del self.known[mark:]
 
     def advance(self) -> Token:
         """Step over the present token and return it."""
@@ -88,15 +103,16 @@ class Cursor:
     def _slice(self, first: int, count: int) -> str:
         return spaced(self.text[self.tokens[first].start : self.tokens[first + count - 1].end])
 
-    def _tokens_of(self, name: str) -> int:
-        """How many tokens the known name takes here, 0 when it does not stand here."""
-        for count in range(1, len(self.tokens) - self.index):
+    def _known_tokens(self) -> int:
+        """The tokens of the longest known name that begins here, 0 when none does."""
+        longest = 0
+        for count in range(2, min(MAX_NAME_TOKENS, len(self.tokens) - self.index) if self.known else 2):
             written = self._slice(self.index, count)
-            if written == name:
-                return count
-            if len(written) >= len(name):
+            if len(written) > MAX_NAME_LENGTH:
                 break
-        return 0
+            if written in self._counts:
+                longest = count
+        return longest
 
     def _jump(self, count: int) -> str:
         name = self._slice(self.index, count)
@@ -106,11 +122,8 @@ class Cursor:
 
     def known_name(self) -> str | None:
         """Step over the longest known name of several tokens that begins here."""
-        longest = max((self._tokens_of(name) for name in self.known), default=0)
-        called = self._called_tokens()
-        if max(longest, called) < 2:
-            return None
-        return self._jump(max(longest, called))
+        count = max(self._known_tokens(), self._called_tokens())
+        return self._jump(count) if count else None
 
     def _called_tokens(self) -> int:
         """The tokens of a built-in's name that begins here and is followed by `(`."""
@@ -135,7 +148,7 @@ class Cursor:
     def _type_test(self, ahead: int) -> bool:
         return self.peek(ahead).text == "instance" and self.peek(ahead + 1).text == "of"
 
-    def name_until(self, closing: str, what: str) -> str | None:
+    def name_until(self, closing: str) -> str | None:
         """Step over a name that may contain keywords, numbers and + - * / . and ends before `closing`."""
         if self.token.kind == "escaped" and self.peek().text == closing:
             return self.advance().value

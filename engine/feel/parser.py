@@ -253,7 +253,7 @@ class Parser(Cursor):
                 if self.at("}"):
                     raise self.error("an entry")
         self.advance()
-        del self.known[outer:]
+        self.forget(outer)
         # Keys of words alone stay known: a later filter or path may read them.
         for key, _ in entries:
             if " " in key and key.replace(" ", "").isidentifier() and key not in self.known:
@@ -263,7 +263,7 @@ class Parser(Cursor):
     def context_key(self) -> str:
         if self.token.kind == "string":
             return self.advance().value
-        key = self.name_until(":", "a key")
+        key = self.name_until(":")
         if key is None:
             raise self.error("a key and ':'")
         return key
@@ -299,7 +299,7 @@ class Parser(Cursor):
         iterators = self.iterators()
         self.expect("return")
         body = self.expression()
-        del self.known[outer:]
+        self.forget(outer)
         depth = self.above(body, *_domains(iterators), levels=3 + len(iterators))
         return tree.For(token.start, depth, iterators, body)
 
@@ -308,7 +308,7 @@ class Parser(Cursor):
         iterators = self.iterators()
         self.expect("satisfies")
         condition = self.expression()
-        del self.known[outer:]
+        self.forget(outer)
         depth = self.above(condition, *_domains(iterators), levels=3 + len(iterators))
         return tree.Quantified(token.start, depth, token.text, iterators, condition)
 
@@ -328,7 +328,7 @@ class Parser(Cursor):
         if len(set(parameters)) < len(parameters):
             raise self.error("parameters with different names")
         body = self.expression()
-        del self.known[outer:]
+        self.forget(outer)
         return tree.FunctionOf(token.start, self.above(body, levels=2), tuple(parameters), body)
 
     def path(self, source: Node) -> Node:
@@ -350,7 +350,7 @@ class Parser(Cursor):
         arguments: list[Node] = []
         names: list[str] = []
         while not self.at(")"):
-            name = self.name_until(":", "a parameter name")
+            name = self.name_until(":")
             if arguments and (name is None) == bool(names):
                 raise self.error("all arguments with a name or none")
             if name is not None:

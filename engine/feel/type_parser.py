@@ -38,7 +38,7 @@ def parse_type(cursor: Cursor) -> TypeOf:
     if name == "context" and cursor.accept("<"):
         entries: list[tuple[str, TypeOf]] = []
         while not entries or cursor.accept(","):
-            key = cursor.name_until(":", "a key")
+            key = cursor.name_until(":")
             if key is None:
                 raise cursor.error("a key and ':'")
             cursor.expect(":")

@@ -150,7 +150,7 @@ TIGHT = FeelLimits(max_steps=500, max_list=100, max_string=100, max_value_depth=
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("for x in 1..90, y in 1..90 return x", "500 evaluation steps"),
+        ("for x in 1..90 return for y in 1..5 return x", "500 evaluation steps"),
         ("some x in 1..90, y in 1..90 satisfies x > y * 100", "500 evaluation steps"),
         ("[xs, xs, xs, xs, xs, xs, xs][count(item[item > 5]) > 0]", "500 evaluation steps"),
         ("for x in 1..1000000000000 return x", "a list of more than 100"),
@@ -172,6 +172,19 @@ def test_an_evaluation_stops_at_its_limits(text: str, cause: str) -> None:
     scope = {"xs": list(range(90)), "s": "x" * 60, "one": 1}
     assert compile_expression(text).evaluate(scope, context) is None
     assert any(cause in warning.cause for warning in context.warnings), context.warnings
+
+
+def test_a_loop_over_many_elements_stays_within_the_default_limits() -> None:
+    context = EvaluationContext()
+    assert compile_expression("sum(for x in 1..50000 return x)").evaluate({}, context) == 1_250_025_000
+    assert not context.warnings
+
+
+@pytest.mark.parametrize("text", ["[1][1e6000]", "substring(s, 1e6000)", "odd(1e6000)", "for x in 1..1e6000 return x"])
+def test_a_huge_number_where_a_whole_one_is_needed_is_null_with_a_warning(text: str) -> None:
+    context = EvaluationContext()
+    assert compile_expression(text).evaluate({"s": "abc"}, context) is None
+    assert any("whole number" in warning.cause for warning in context.warnings)
 
 
 @pytest.mark.parametrize("use", ["{}", "({}).i = ({}).i", "to json({})", "string({})", "flatten([({}).i])"])

@@ -101,7 +101,8 @@ def iteration(compilation: Compilation, node: tree.For, scope: Scope | None) -> 
             env.check_list(len(found))
             env.frame[partial] = found.copy()
         found.append(body_run(env))
-        env.check_list(len(found))
+        if len(found) > env.limits.max_list:
+            env.check_list(len(found))
         return False
 
     step, weight = _nested(parts, body, turn)

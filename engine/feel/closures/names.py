@@ -10,7 +10,7 @@ from engine.feel.border import admit
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import UNTESTED, Env
 from engine.feel.faults import FeelFault
-from engine.feel.numbers import INT_LIMIT
+from engine.feel.numbers import INT_LIMIT, whole
 from engine.feel.values import Run, Value, is_number, kind_of
 
 TESTED = "?"
@@ -177,9 +177,9 @@ def _listed(value: Value) -> list[Value]:
 
 def element_at(elements: list[Value], index: Value) -> Value:
     """The element at a 1-based index, negative from the end. Raises FeelFault outside the list."""
-    if not is_number(index) or index != int(index):
+    if not is_number(index):
         raise FeelFault(f"an index is a whole number, found {kind_of(index)}")
-    at = int(index)
+    at = whole(index, "an index")
     if not at or abs(at) > len(elements):
         raise FeelFault(f"index {at} is outside a list of {len(elements)} elements")
     return elements[at - 1 if at > 0 else at]

@@ -32,10 +32,10 @@ def get_or_else(env: Env, value: Value, default: Value) -> Value:
     return default if value is None else value
 
 
-def _keys(keys: Value) -> list[str]:
+def _keys(env: Env, keys: Value) -> list[str]:
     path = keys if isinstance(keys, list) else [keys]
-    if not path:
-        raise FeelFault("the list of keys is empty")
+    if not 0 < len(path) <= env.limits.max_value_depth:
+        raise FeelFault(f"a list of keys has 1 to {env.limits.max_value_depth} elements")
     found: list[str] = []
     for key in path:
         if not isinstance(key, str):
@@ -47,7 +47,7 @@ def _keys(keys: Value) -> list[str]:
 @builtin("get value", "context: context, key: any", "m: context, key: any", "context: context, keys: any")
 def get_value(env: Env, context: Context, key: Value) -> Value:
     value: Value = context
-    for step in _keys(key):
+    for step in _keys(env, key):
         if not isinstance(value, dict) or step not in value:
             raise FeelFault(f"there is no entry {step!r}")
         value = value[step]
@@ -62,9 +62,7 @@ def get_entries(env: Env, context: Context) -> Value:
 
 @builtin("context put", "context: context, key: any, value: any", "context: context, keys: any, value: any")
 def context_put(env: Env, context: Context, key: Value, value: Value) -> Value:
-    steps = _keys(key)
-    if len(steps) > env.limits.max_value_depth:
-        raise FeelFault(f"more than {env.limits.max_value_depth} keys")
+    steps = _keys(env, key)
     made = value
     for depth in range(len(steps) - 1, -1, -1):
         holder = _inside(context, steps[:depth])

@@ -28,13 +28,14 @@ def count(env: Env, list: Elements) -> Value:
     return len(list)
 
 
-def _extreme(elements: Elements, sign: int) -> Value:
+def _extreme(env: Env, elements: Elements, sign: int) -> Value:
     """The element that is largest by `sign` times the order, the first of equals."""
     if not elements:
         return None
     if all(map(is_number, elements)):
         numbers_only: list[Number] = elements  # type: ignore[assignment]  # just checked
         return min(numbers_only) if sign < 0 else max(numbers_only)
+    env.spend(len(elements))
     best = elements[0]
     operations.order_key(best)
     for element in elements[1:]:
@@ -45,12 +46,12 @@ def _extreme(elements: Elements, sign: int) -> Value:
 
 @builtin("min", "list: list", variadic=True)
 def min_(env: Env, list: Elements) -> Value:
-    return _extreme(list, -1)
+    return _extreme(env, list, -1)
 
 
 @builtin("max", "list: list", variadic=True)
 def max_(env: Env, list: Elements) -> Value:
-    return _extreme(list, 1)
+    return _extreme(env, list, 1)
 
 
 def _numbers(elements: Elements) -> list[Number]:
@@ -67,10 +68,12 @@ def sum_(env: Env, list: Elements) -> Value:
     if not list:
         return None
     if isinstance(list[0], DaysTimeDuration | YearsMonthsDuration):
+        env.spend(len(list))
         total: Value = list[0]
         for element in list[1:]:
             total = operations.add(env, total, element)
         return total
+    env.spend(len(list) >> 2)
     result: Number = 0
     for number in _numbers(list):
         result = numbers.add(result, number)
@@ -81,6 +84,7 @@ def sum_(env: Env, list: Elements) -> Value:
 def product(env: Env, list: Elements) -> Value:
     if not list:
         return None
+    env.spend(len(list) >> 2)
     result: Number = 1
     for number in _numbers(list):
         result = numbers.multiply(result, number)
