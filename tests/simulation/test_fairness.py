@@ -1,0 +1,70 @@
+"""One loop for everybody: a burst of work is cut into slices, and nothing in the shell grows with what is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import engine.runtime
+from engine.registry import Registry
+from tests.simulation.world import Attempted, Script, scripted_registry, simulate, world
+
+
+def test_a_burst_of_results_is_worked_on_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each apply seems to take 1 ms, so a slice of 5 ms holds five or six of them."""
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: next(ticks) / 1000)
+    gate = asyncio.Event()
+    turns: list[int] = []
+
+    async def infer(_: Attempted) -> None:
+        await gate.wait()
+
+    async def main() -> None:
+        async with world(Script(infer)) as engine_:
+            runs = []
+            for _ in range(60):
+                runs.append(engine_.submit())
+                await asyncio.sleep(0.01)
+            gate.set()
+            while engine_.runtime.active:
+                before = engine_.runtime.active
+                await asyncio.sleep(0)
+                turns.append(before - engine_.runtime.active)
+            for run in runs:
+                assert (await run.result()).outcome.error is None
+
+    simulate(main)
+    assert max(turns) <= 6
+    assert sum(turns) == 60
+
+
+def test_a_submission_in_a_spent_slice_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: next(ticks) / 1000)
+
+    async def main() -> None:
+        async with world() as engine_:
+            runs = [engine_.submit() for _ in range(40)]
+            for run in runs:
+                assert (await run.result()).outcome.error is None
+            assert engine_.script.slots == 0
+
+    simulate(main)
+
+
+def test_an_unknown_topic_ends_the_instance_with_an_incident() -> None:
+    registry = Registry()
+    for definition in scripted_registry():
+        if definition.topic != "settle":
+            registry.add(definition)
+
+    async def main() -> None:
+        async with world(registry=registry) as engine_:
+            result = await engine_.request()
+            assert result.outcome.incident_key is not None
+            assert result.outcome.error is not None
+            assert "`settle`" in result.outcome.error["message"]
+
+    simulate(main)
