@@ -33,7 +33,11 @@ class Journal(Protocol):
     """Where the records of instances become durable."""
 
     def append(self, instance: InstanceContext, records: Sequence[Record], *, flush: bool) -> Commit:
-        """Take records in the order of their positions; returns at once. Raises LeaseLost for a lost instance."""
+        """Take records in the order of their positions; returns at once. Without records, the Commit is that of
+        everything taken before.
+
+        Raises LeaseLost for a lost instance; TypeError, ValueError or struct.error for a record that no row can hold.
+        """
 
     def refuse(self, refusal: Refusal, at_us: int) -> Commit:
         """Take one refusal."""
@@ -221,6 +225,8 @@ class GroupCommitJournal:
             raise self.fenced
         if not instance.owned:
             raise LeaseLost(f"process instance {instance.key} is owned by another process")
+        if not records:
+            return self._barrier(instance, flush)
         # Everything is encoded before anything is taken: a record that cannot be leaves the batch as it was.
         commands = [(record, *encode_command(record)) for record in records if record.position < 0]
         facts = [encode_fact(instance, record) for record in records if record.position > 0]
@@ -292,6 +298,12 @@ class GroupCommitJournal:
         self.last_error = f"{type(error).__name__}: {error}"
 
     # --- inside ---
+
+    def _barrier(self, instance: InstanceContext, flush: bool) -> Commit:
+        if flush:
+            self._flush()
+        taken = [batch for batch in self._unsettled() if batch.size_rows]
+        return Commit(self, taken[-1] if taken else Batch(0, settled=True), instance.key)
 
     def _flush(self) -> None:
         if self._linger is not None:
