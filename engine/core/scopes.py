@@ -5,7 +5,7 @@ Called by the instance, for every job, mapping, condition and outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -17,58 +17,72 @@ MAX_DEPTH = 64
 _SCALARS = frozenset({str, int, bool, type(None)})
 
 
+class _NoJson(Exception):
+    """What is wrong with a value, and the path to it, which is only put together when something is wrong."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path = ""
+
+
 def frozen(variables: Variables) -> dict[str, Any]:
     """Variables as the engine keeps them: JSON of its own, floats as decimals of their shortest text.
 
     Nobody outside holds a reference into the result. Raises Rejected (INVALID_ARGUMENT) for what is no JSON.
     """
-    kept: dict[str, Any] = {}
-    for name, value in variables.items():
+    try:
+        return _frozen_entries(variables, 0)
+    except _NoJson as problem:
+        where = problem.path.removeprefix(".") or "a variable"
+        raise Rejected(Code.INVALID_ARGUMENT, f"variables must be JSON: {where} {problem}") from None
+
+
+def _frozen_entries(entries: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    kept = {}
+    for name, value in entries.items():
         if type(name) is not str:
-            raise _no_json(f"the variable name {name!r} is not a string")
-        kept[name] = value if type(value) in _SCALARS else _frozen_value(value, name, 0)
+            name = _plain_name(name)
+        try:
+            kept[name] = value if type(value) in _SCALARS else _frozen_value(value, depth)
+        except _NoJson as problem:
+            problem.path = f".{name}{problem.path}"
+            raise
     return kept
 
 
-def _frozen_value(value: Any, path: str, depth: int) -> Any:
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is Decimal or kind is float:
-        return _frozen_number(value, path)
+def _frozen_elements(elements: Iterable[Any], depth: int) -> list[Any]:
+    kept: list[Any] = []
+    for value in elements:
+        try:
+            kept.append(value if type(value) in _SCALARS else _frozen_value(value, depth))
+        except _NoJson as problem:
+            problem.path = f"[{len(kept)}]{problem.path}"
+            raise
+    return kept
+
+
+def _frozen_value(value: Any, depth: int) -> Any:
+    if isinstance(value, float | Decimal):
+        if not isfinite(value):
+            raise _NoJson(f"is {value}, which is no number of JSON")
+        return Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     if depth == MAX_DEPTH:
-        raise _no_json(f"{path} is nested deeper than {MAX_DEPTH} levels")
+        raise _NoJson(f"is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
-        entries = {}
-        for name, entry in value.items():
-            if not isinstance(name, str):
-                raise _no_json(f"{path} has the key {name!r}, which is not a string")
-            entries[str(name)] = _frozen_value(entry, f"{path}.{name}", depth + 1)
-        return entries
+        return _frozen_entries(value, depth + 1)
     if isinstance(value, list | tuple):
-        return [_frozen_value(entry, f"{path}[{i}]", depth + 1) for i, entry in enumerate(value)]
-    return _frozen_subclass(value, path)
-
-
-def _frozen_number(value: Decimal | float, path: str) -> Decimal:
-    if not isfinite(value):
-        raise _no_json(f"{path} is {value}, which is not a number of JSON")
-    return value if isinstance(value, Decimal) else Decimal(repr(value))
-
-
-def _frozen_subclass(value: Any, path: str) -> Any:
-    # enum members and named numbers: the plain value behind the name
-    if isinstance(value, str):
+        return _frozen_elements(value, depth + 1)
+    if isinstance(value, str):  # an enum member: the plain value behind the name
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, Decimal | float):
-        return _frozen_number(value if isinstance(value, Decimal) else float(value), path)
-    raise _no_json(f"{path} is a {type(value).__name__}, which JSON cannot carry")
+    raise _NoJson(f"is a {type(value).__name__}, which JSON cannot carry")
 
 
-def _no_json(problem: str) -> Rejected:
-    return Rejected(Code.INVALID_ARGUMENT, f"variables must be JSON: {problem}")
+def _plain_name(name: Any) -> str:
+    if isinstance(name, str):
+        return str.__str__(name)
+    raise _NoJson(f"has the name {name!r}, which is not a string")
 
 
 class ReadOnly(Mapping[str, Any]):
