@@ -85,6 +85,8 @@ def compare(left: Value, right: Value) -> int:
     """Negative, zero or positive as `left` is before, equal to or after `right`."""
     if kind_of(left) != kind_of(right):
         raise FeelFault(f"cannot compare {kind_of(left)} with {kind_of(right)}")
+    if isinstance(left, DateTime):
+        _same_ground(left, right)
     a, b = order_key(left), order_key(right)
     return int(a > b) - int(a < b)
 
@@ -163,6 +165,16 @@ def add(env: Env, left: Value, right: Value) -> Value:
     raise FeelFault(f"cannot add {kind_of(left)} and {kind_of(right)}")
 
 
+def _same_ground(left: Value, right: Value) -> None:
+    """Refuse a local instant beside one with a zone: they have no order and no distance. A date is midnight UTC."""
+    zoned = [
+        value.time.zone is not None if isinstance(value, DateTime) else isinstance(value, Date)
+        for value in (left, right)
+    ]
+    if zoned[0] is not zoned[1]:
+        raise FeelFault("one of the two instants has no zone")
+
+
 def _instant_of(value: Date | DateTime) -> int:
     return value.epoch_ns() if isinstance(value, DateTime) else value.epoch_days() * NS_PER_DAY
 
@@ -176,6 +188,7 @@ def subtract(env: Env, left: Value, right: Value) -> Value:
             raise FeelFault(f"cannot subtract a {kind_of(right)} from a {kind_of(left)}")
         return _plus_duration(left, right, -1)
     if isinstance(left, Date | DateTime) and isinstance(right, Date | DateTime):
+        _same_ground(left, right)
         return DaysTimeDuration(_instant_of(left) - _instant_of(right))
     if isinstance(left, Time) and isinstance(right, Time):
         return DaysTimeDuration(left.utc_ns() - right.utc_ns())

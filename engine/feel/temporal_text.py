@@ -19,6 +19,7 @@ from engine.feel.temporal import (
     Time,
     YearsMonthsDuration,
     Zone,
+    date_from_epoch_days,
     tz_database,
 )
 
@@ -84,6 +85,9 @@ def parse_time(text: str) -> Time:
 def parse_date_time(text: str) -> DateTime:
     """A date and time such as 2024-02-29T10:30:00Z; a bare date means midnight without a zone."""
     day, separator, rest = _bounded(text).partition("T")
+    if rest.startswith("24:00:00"):  # the end of a day is the start of the next one
+        end = parse_date(day)
+        return DateTime(date_from_epoch_days(end.epoch_days() + 1), parse_time("00" + rest[2:]))
     return DateTime(parse_date(day), parse_time(rest) if separator else Time(0))
 
 

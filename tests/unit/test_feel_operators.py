@@ -90,6 +90,8 @@ def test_arithmetic_and_comparison(text: str, expected: Any) -> None:
         ("null[1]", "cannot filter null"),
         ("for x in null return x", "cannot loop over null"),
         ('for x in 1.."a" return x', "cannot loop from number to string"),
+        ("for x in [2..1] return x", "ends before it starts"),
+        ("for x in (< 3) return x", "without end"),
         ("(1)(2)", "cannot call a number"),
         ("unknown(2)", "cannot call a null"),
         ("(function(a) a)(1, 2)", "takes 1 arguments"),

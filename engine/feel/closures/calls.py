@@ -39,6 +39,8 @@ def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, s
     try:
         if node.names:
             parameters, runs = _by_name(builtin, node.names, runs)
+        elif builtin.variadic and not runs:
+            raise FeelFault("needs an argument")
         elif builtin.variadic:
             return _finished(compilation, builtin, _variadic_call(builtin, runs, position), codes)
         else:
@@ -80,14 +82,17 @@ def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple
 
 def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: list[Run], position: int) -> Run:
     implementation = builtin.implementation
-    checked = [(place, p.check, p.name, p.optional) for place, p in enumerate(parameters) if p.check is not unchecked]
+    checked = [
+        (place, parameter.check, parameter.name)
+        for place, (parameter, given) in enumerate(zip(parameters, runs, strict=True))
+        if parameter.check is not unchecked and given is not _nothing
+    ]
 
     def run(env: Env) -> Value:
         values = [argument(env) for argument in runs]
         try:
-            for place, check, name, optional in checked:
-                if values[place] is not None or not optional:
-                    values[place] = check(env, values[place], name)
+            for place, check, name in checked:
+                values[place] = check(env, values[place], name)
             return implementation(env, *values)
         except FeelFault as fault:
             return env.warn(position, f"{builtin.name}: {fault.cause}")
@@ -101,7 +106,7 @@ def _variadic_call(builtin: Builtin, runs: list[Run], position: int) -> Run:
     def run(env: Env) -> Value:
         values = [argument(env) for argument in runs]
         try:
-            if builtin.variadic and len(values) == 1 and builtin.name != "concatenate" and builtin.name != "union":
+            if len(values) == 1 and builtin.unwraps:
                 parameter = builtin.signatures[0][0]
                 return implementation(env, parameter.check(env, values[0], parameter.name))
             env.check_list(len(values))

@@ -46,6 +46,8 @@ def _turns(env: Env, domain: Value) -> Iterable[Value]:
     if isinstance(domain, Range):
         if domain.start is None or domain.end is None:
             raise FeelFault("cannot loop over a range without end")
+        if operations.compare(domain.start, domain.end) > 0:
+            raise FeelFault("cannot loop over a range that ends before it starts")
         inner = list(_span(env, domain.start, domain.end))
         return inner[0 if domain.start_included else 1 : len(inner) if domain.end_included else len(inner) - 1]
     return (domain,)

@@ -138,12 +138,12 @@ def _joined(env: Env, lists: Elements) -> Elements:
     return joined
 
 
-@builtin("concatenate", "list: list", variadic=True)
+@builtin("concatenate", "list: list", variadic=True, unwraps=False)
 def concatenate(env: Env, lists: Elements) -> Value:
     return _joined(env, lists)
 
 
-@builtin("append", "list: list", variadic=True)
+@builtin("append", "list: list", variadic=True, unwraps=False)
 def append(env: Env, arguments: Elements) -> Value:
     if not arguments or arguments[0] is None:
         raise FeelFault("'list' must be a list, found null")
@@ -195,7 +195,7 @@ def distinct_values(env: Env, list: Elements) -> Value:
     return _distinct(env, list)
 
 
-@builtin("union", "list: list", variadic=True)
+@builtin("union", "list: list", variadic=True, unwraps=False)
 def union(env: Env, lists: Elements) -> Value:
     return _distinct(env, _joined(env, lists))
 

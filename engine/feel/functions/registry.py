@@ -27,12 +27,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A built-in: one or more parameter lists; `variadic` takes a list or the elements themselves."""
+    """A built-in: one or more parameter lists. `variadic` takes the elements themselves, `unwraps` also one list."""
 
     name: str
     implementation: Implementation
     signatures: tuple[tuple[Parameter, ...], ...]
     variadic: bool
+    unwraps: bool
     pure: bool
 
 
@@ -104,13 +105,13 @@ def _parameters(declaration: str) -> tuple[Parameter, ...]:
 
 
 def builtin(
-    name: str, *declarations: str, variadic: bool = False, pure: bool = True
+    name: str, *declarations: str, variadic: bool = False, unwraps: bool = True, pure: bool = True
 ) -> Callable[[Implementation], Implementation]:
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
         signatures = tuple(_parameters(declaration) for declaration in declarations or ("",))
-        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, pure)
+        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure)
         return implementation
 
     return register

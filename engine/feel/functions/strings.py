@@ -5,11 +5,14 @@ Called by compiled invocations through the table of built-ins.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.values import Value, kind_of
 
+Texts: TypeAlias = list[str]
 _META = frozenset(".^$*+?()[]{}|")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -98,16 +101,16 @@ def split(env: Env, string: str, delimiter: str) -> Value:
     return list(parts)
 
 
-@builtin("string join", "list: list", "list: list, delimiter: string")
-def string_join(env: Env, list: list[Value], delimiter: str = "") -> Value:
-    texts: list_of_texts = []
+@builtin("string join", "list: list", "list: list, delimiter: any")
+def string_join(env: Env, list: list[Value], delimiter: Value = None) -> Value:
+    separator = "" if delimiter is None else delimiter
+    if not isinstance(separator, str):
+        raise FeelFault(f"'delimiter' must be a string, found {kind_of(separator)}")
+    texts: Texts = []
     for element in list:
         if isinstance(element, str):
             texts.append(element)
         elif element is not None:
             raise FeelFault(f"the list holds a {kind_of(element)}, not only strings")
-    env.check_string(sum(map(len, texts)) + len(delimiter) * len(texts))
-    return delimiter.join(texts)
-
-
-list_of_texts = list[str]
+    env.check_string(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)

@@ -86,12 +86,9 @@ def _offset_zone(offset: Value) -> Zone | None:
 
 
 @builtin("date and time", "from: any", "date: any, time: any")
-def date_and_time(env: Env, first: Value, clock: Value = None) -> Value:
-    if clock is not None:
-        day = first.date if isinstance(first, DateTime) else first
-        if isinstance(day, Date) and isinstance(clock, Time):
-            return DateTime(day, clock)
-        raise FeelFault(f"cannot join a {kind_of(first)} and a {kind_of(clock)}")
+def date_and_time(env: Env, first: Value, *clock: Value) -> Value:
+    if clock:
+        return _joined(first, clock[0])
     if isinstance(first, str):
         return parse_date_time(first)
     if isinstance(first, DateTime):
@@ -99,6 +96,13 @@ def date_and_time(env: Env, first: Value, clock: Value = None) -> Value:
     if isinstance(first, Date):
         return DateTime(first, Time(0))
     raise FeelFault(f"cannot make a date and time from a {kind_of(first)}")
+
+
+def _joined(first: Value, clock: Value) -> Value:
+    day = first.date if isinstance(first, DateTime) else first
+    if isinstance(day, Date) and isinstance(clock, Time):
+        return DateTime(day, clock)
+    raise FeelFault(f"cannot join a {kind_of(first)} and a {kind_of(clock)}")
 
 
 @builtin("duration", "from: any")
