@@ -1,0 +1,135 @@
+"""The encoders of the store without a database: exact JSON, exact commands, binary fields, one canonical form."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.records import (
+    Abort,
+    BpmnErrorThrown,
+    Cancel,
+    Command,
+    JobCompleted,
+    JobFailed,
+    JobStopped,
+    TimerFired,
+)
+from engine.store import binary, command_log, json_text
+from engine.store.canonical import canonical_bytes, differences, rows_from_records
+from engine.store.encoding import COLUMNS, SAYS, InstanceContext, encode_commands, encode_fact
+from engine.store.schema import record
+from tests.audit_samples import job_report, keys, live
+
+numbers = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_the_encoded_columns_are_the_tables_columns_in_order() -> None:
+    assert tuple(record.c.keys()) == COLUMNS
+
+
+@given(values)
+def test_json_comes_back_with_exactly_the_numbers_that_went_in(value: Any) -> None:
+    assert json_text.loads(json_text.dumps(value)) == value
+
+
+@given(values)
+def test_the_canonical_form_does_not_depend_on_how_it_was_written(value: Any) -> None:
+    once = json_text.canonical(json_text.dumps(value))
+    assert json_text.canonical(once) == once
+    if isinstance(value, dict):
+        assert json_text.canonical(json_text.dumps(dict(reversed(value.items())))) == once
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [("1.50", "1.50"), ("1E+2", "100"), ("1E-7", "0.0000001"), ("-0", "0"), ("-0.0", "0.0"), ("-2.5", "-2.5")],
+)
+def test_numbers_are_written_as_postgres_prints_them(number: str, written: str) -> None:
+    assert json_text.dumps(Decimal(number)) == written.encode()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1E+7000"])
+def test_what_is_no_number_is_refused(number: str) -> None:
+    with pytest.raises(TypeError):
+        json_text.dumps([Decimal(number)])
+
+
+@pytest.mark.parametrize("poison", ["\0", "a\ud83d", {"\0": 1}, [{"x": ("\0",)}], [2**70, "\udc00"]])
+def test_poison_is_found_at_any_depth_and_cleaned(poison: Any) -> None:
+    with pytest.raises(json_text.Poison):
+        json_text.dumps(poison)
+    assert "\ufffd" in json_text.loads(json_text.dumps(json_text.clean(poison))).__repr__()
+
+
+def commands() -> list[Command]:
+    report = job_report("infer", 1_700_000_000_000_000, 2)
+    failed = job_report("infer", 1_700_000_000_000_000, 1, outcome="error")
+    routed = job_report("route", 1_700_000_000_000_000, 1)
+    variables = {"a": Decimal("0.10"), "b": [1, {"c": None}], "d": 2**80}
+    return [
+        live(keys()).records[0].body,  # type: ignore[list-item]
+        JobCompleted(1, 2, variables, report),
+        JobFailed(1, 2, "TASK_FAULT", "Ärger", False, failed),
+        BpmnErrorThrown(1, 2, "X", "", {}, routed),
+        JobStopped(1, 2, report),
+        TimerFired(1, 2),
+        Cancel(1, "CANCELLED", "by hand"),
+        Abort(1, "the owner is gone"),
+    ]
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: type(command).__name__)
+def test_every_command_comes_back_as_it_went_in(command: Command) -> None:
+    payload = json_text.loads(command_log.pack([command_log.encode(command, 5), command_log.encode(command, 6)]))
+    first, second = command_log.unpack(3, payload)
+    assert (first.ordinal, first.at_us, second.ordinal, second.at_us) == (3, 5, 4, 6)
+    assert first.command == second.command == command
+    assert type(first.command) is type(command)
+
+
+@pytest.mark.parametrize("payload", [[["party", 1]], [["timer_fired", 1, 2]], [["timer_fired", 1, 2, 3, 4]]])
+def test_what_is_no_command_is_refused(payload: Any) -> None:
+    with pytest.raises(ValueError, match="not a command"):
+        command_log.unpack(1, payload)
+
+
+def test_every_row_has_every_column() -> None:
+    life = live(keys(), failing_attempts=1)
+    tail = binary.NULL + b"".join((binary.int2(2, 1), binary.int8(8, 1), binary.int8(8, 1), binary.int4(4, 1)))
+    rows = [encode_fact(life.context, each) for each in life.facts]
+    rows.append(encode_commands(life.context, 1, 0, [b"[]"], False))
+    for row in rows:
+        assert len(binary.fields_of(row.data + tail)) == len(COLUMNS)
+
+
+def test_differences_name_the_row_and_its_columns() -> None:
+    life = live(keys())
+    rows = rows_from_records(life.context, life.records)
+    assert differences(life.key, rows, rows) == []
+    assert len({canonical_bytes(row) for row in rows}) == len(rows)
+    fields = list(rows[3].fields)
+    fields[SAYS.index("state")] = b"failed"
+    changed = [*rows[:3], rows[3]._replace(fields=tuple(fields)), *rows[5:]]
+    found = differences(life.key, changed, rows)
+    assert [(each.position, each.what, each.columns) for each in found] == [
+        (4, "different", ("state",)),
+        (5, "missing", ()),
+    ]
+    assert "position 4: different: state" in str(found[0])
+
+
+def test_a_context_survives_poison_in_its_tags() -> None:
+    life = live(keys())
+    context = InstanceContext(life.key, life.context.tags._replace(tenant="\0"), None)
+    assert context.sanitized
