@@ -36,8 +36,10 @@ class RunningJob:
         "job",
         "queued_at_us",
         "started_at_us",
+        "stop_code",
         "stopping",
         "task",
+        "waiting",
     )
 
     def __init__(
@@ -55,29 +57,44 @@ class RunningJob:
         self.started_at_us: int | None = None
         self.begun = False  # its asyncio task has run for the first time
         self.stopping = False  # the core asked to stop it: whatever it does now, it answers JobStopped
+        self.stop_code: str | None = None
         self.finished = False  # its command has been made
+        self.waiting: Awaitable[Any] | None = None  # what an inline call has to wait for
         self.task: asyncio.Task[None] | None = None
         self._now_us = now_us
 
-    def call(self) -> tuple[Fresh | None, Awaitable[Any] | None]:
-        """Call an inline task: its result as a command, or else what it has to wait for this time."""
+    def call(self) -> Fresh | None:
+        """Call an inline task: its result as a command; null when it has to wait this time, in `perform`."""
         self.started_at_us = self._now_us()
         try:
             result = self.definition.function(self.definition.read(self.job.variables), self.context)
             if inspect.isawaitable(result):
-                return None, result
-            return self._completed(result), None
+                self.waiting = result
+                return None
+            return self._completed(result)
         except Exception as error:  # job edge: a task may raise anything, and its instance has to learn of it
-            return self._failed(error), None
+            return self._failed(error)
 
-    async def perform(self, waiting: Awaitable[Any] | None) -> Fresh:
+    def stop(self, code: str | None) -> None:
+        """Cancel the task; `code` reaches it as the CancelledError's argument, so that it can record the reason."""
+        self.stopping = True
+        self.stop_code = code
+        if self.begun and self.task is not None:
+            self.task.cancel(code)
+
+    async def perform(self) -> Fresh:
         """Run the task to its end, or await what an inline call is waiting for."""
+        if self.stopping:
+            if self.waiting is None:
+                return self.stopped()
+            # What already waits has to learn that it is over: it may hold a place in a queue.
+            _cancel_current(self.stop_code)
         limit = asyncio.timeout(self.definition.timeout_s)
         try:
             if self.started_at_us is None:
                 self.started_at_us = self._now_us()
             async with limit:
-                result = await (waiting if waiting is not None else self._result())
+                result = await (self.waiting if self.waiting is not None else self._result())
             fresh = self._completed(result)
         except asyncio.CancelledError as error:
             if not self.stopping and _going_down():
@@ -150,6 +167,12 @@ def unknown_topic(job: Job, at_us: int) -> Fresh:
     """The command for a job that no task is registered for."""
     report = JobReport(at_us, at_us, at_us)
     return JobFailed, (job.key, Code.TASK_FAULT.value, f"no task is registered for topic `{job.topic}`", False, report)
+
+
+def _cancel_current(code: str | None) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel(code)
 
 
 def _going_down() -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -334,20 +334,18 @@ class Runtime:
         )
         running = RunningJob(job, definition, context, self._now_us, at_us)
         live.jobs[job.key] = running
-        waiting: Awaitable[Any] | None = None
         if definition.effect:
             live.flush = True
         elif definition.inline:
-            fresh, waiting = running.call()
+            fresh = running.call()
             if fresh is not None:
-                running.finished = True
-                self._feed(live, running, fresh)
+                self._finish(live, running, fresh)
                 return
-        running.task = self._group.create_task(self._perform(live, running, waiting))
+        running.task = self._group.create_task(self._perform(live, running))
 
-    async def _perform(self, live: Live, running: RunningJob, waiting: Awaitable[Any] | None) -> None:
+    async def _perform(self, live: Live, running: RunningJob) -> None:
         running.begun = True
-        if running.definition.effect:
+        if running.definition.effect and not running.stopping:
             try:
                 await live.run.durable()
             except asyncio.CancelledError:
@@ -359,8 +357,7 @@ class Runtime:
             except Rejected as refused:
                 self._finish(live, running, running.refused(refused))
                 return
-        fresh = running.stopped() if running.stopping else await running.perform(waiting)
-        self._finish(live, running, fresh)
+        self._finish(live, running, await running.perform())
 
     def _finish(self, live: Live, running: RunningJob, fresh: Fresh) -> None:
         if not running.finished:
@@ -368,16 +365,9 @@ class Runtime:
             self._feed(live, running, fresh)
 
     def _stop(self, live: Live, running: RunningJob, code: str | None) -> None:
-        """Cancel a task; `code` reaches it as the CancelledError's argument, so that it can record the reason."""
-        running.stopping = True
-        if running.finished:
-            return  # its result waits in the inbox and will be taken as JobStopped
-        assert running.task is not None
-        running.task.cancel(code)
-        if running.begun:
+        running.stop(code)
+        if not running.finished:  # else its result waits in the inbox and will be taken as JobStopped
             self._loop.call_later(STOP_GRACE_S, self._leave_behind, live, running)
-        else:
-            self._finish(live, running, running.stopped())
 
     def _leave_behind(self, live: Live, running: RunningJob) -> None:
         if running.finished:
@@ -437,9 +427,7 @@ class Runtime:
             handle.cancel()
         live.timers.clear()
         for running in live.jobs.values():
-            running.stopping = True
-            if running.task is not None:
-                running.task.cancel()
+            running.stop(None)
         live.jobs.clear()
         if self._emptied is not None and not self._live:
             self._emptied.set()

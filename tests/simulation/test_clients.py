@@ -101,6 +101,27 @@ def test_a_client_that_leaves_while_waiting_for_admission_gives_its_place_back()
     simulate(main)
 
 
+def test_a_client_that_leaves_before_the_wait_for_admission_has_begun_gives_its_place_in_the_queue_back() -> None:
+    seen: list[object] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError as stop:
+            seen.append(stop.args)
+            raise
+
+    async def main() -> None:
+        async with world(Script(admit_wait=wait)) as engine:
+            run = engine.submit()
+            run.cancel(*LEFT)
+            assert (await run.result()).outcome.state == "terminated"
+            assert engine.script.slots == 0
+
+    simulate(main)
+    assert seen == [("CLIENT_DISCONNECTED",)]
+
+
 def test_a_waiter_that_is_cancelled_disturbs_nobody() -> None:
     async def infer(_: Attempted) -> None:
         await asyncio.sleep(1)

@@ -47,7 +47,7 @@ def running(function: TaskFunction, variables: dict[str, Any] | None = None, **d
 
 def performed(function: TaskFunction, variables: dict[str, Any] | None = None, **declared: Any) -> Fresh:
     async def main() -> Fresh:
-        return await running(function, variables, **declared).perform(None)
+        return await running(function, variables, **declared).perform()
 
     return run_virtual(main())
 
@@ -60,7 +60,7 @@ def test_a_result_becomes_variables_with_the_times_of_its_making() -> None:
     async def main() -> Fresh:
         job = running(greet)
         await asyncio.sleep(0.25)
-        return await job.perform(None)
+        return await job.perform()
 
     kind, (job_key, variables, report) = run_virtual(main())
     assert kind is JobCompleted
@@ -78,12 +78,9 @@ def test_an_inline_task_is_called_at_once_and_may_wait_this_time() -> None:
         return later() if given.name == "slow" else Greeted("now")
 
     async def main() -> tuple[Fresh | None, Fresh]:
-        fresh, waiting = running(greet, inline=True).call()
-        assert waiting is None
         slow = running(greet, {"name": "slow"}, inline=True)
-        nothing, waiting = slow.call()
-        assert nothing is None
-        return fresh, await slow.perform(waiting)
+        assert slow.call() is None
+        return running(greet, inline=True).call(), await slow.perform()
 
     at_once, later = run_virtual(main())
     assert at_once is not None
@@ -167,6 +164,13 @@ def test_a_task_that_cancels_itself_is_a_fault_and_no_stop() -> None:
     assert code == "TASK_FAULT"
 
 
+done: list[Fresh] = []
+
+
+async def perform(job: RunningJob) -> None:
+    done.append(await job.perform())
+
+
 @pytest.mark.parametrize("answers", ["returns", "raises", "gives in"])
 def test_a_task_that_is_being_stopped_answers_nothing_but_that(answers: str) -> None:
     async def greet(given: Named, context: TaskContext[None]) -> Greeted:
@@ -181,11 +185,12 @@ def test_a_task_that_is_being_stopped_answers_nothing_but_that(answers: str) -> 
 
     async def main() -> Fresh:
         job = running(greet)
-        performing = asyncio.create_task(job.perform(None))
+        job.begun = True
+        job.task = asyncio.create_task(perform(job))
         await asyncio.sleep(1)
-        job.stopping = True
-        performing.cancel()
-        return await performing
+        job.stop("CANCELLED")
+        await job.task
+        return done.pop()
 
     kind, (job_key, report) = run_virtual(main())
     assert kind is JobStopped
@@ -198,7 +203,7 @@ def test_a_stop_takes_the_report_of_a_result_that_was_already_there() -> None:
 
     async def main() -> tuple[Fresh, Fresh]:
         job = running(greet)
-        fresh = await job.perform(None)
+        fresh = await job.perform()
         await asyncio.sleep(1)
         return fresh, job.stopped(fresh)
 
@@ -212,7 +217,7 @@ def test_the_end_of_the_process_passes_through_a_task() -> None:
         await asyncio.sleep(60)
 
     async def main() -> None:
-        performing = asyncio.create_task(running(greet).perform(None))
+        performing = asyncio.create_task(running(greet).perform())
         await asyncio.sleep(1)
         performing.cancel()
         with pytest.raises(asyncio.CancelledError):
