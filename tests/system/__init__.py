@@ -1,0 +1,1 @@
+"""Owns the tests of the whole: a real gateway process, a real Postgres, real Triton servers."""
