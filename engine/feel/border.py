@@ -27,8 +27,9 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     The very same object comes back when nothing has to change. Raises FeelFault for anything that is no FEEL value.
     """
     kind = type(value)
+    known: Value = value
     if value is None or kind is str or kind is bool:
-        return value  # type: ignore[no-any-return]  # the three plain kinds
+        return known
     if kind is int:
         return bounded(value)
     if kind is Decimal:
@@ -39,13 +40,13 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
         raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.spend(1)
     if (kind is dict or kind is list) and _as_it_is(env, value, depth):
-        return value  # type: ignore[no-any-return]  # every part was looked at
+        return known
     if kind is list:
         return _admit_list(env, value, depth)
     if kind is dict:
         return _admit_context(env, value, depth)
     if isinstance(value, _AS_THEY_ARE):
-        return value
+        return known
     return _admit_other(env, value, depth)
 
 

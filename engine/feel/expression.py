@@ -55,6 +55,8 @@ class Expression:
     text: str
     names: frozenset[str]
     possible_names: frozenset[str]
+    _run: Run
+    _frame_size: int
 
     def __init__(self, compilation: Compilation, run: Run) -> None:
         set_once = object.__setattr__
@@ -86,10 +88,10 @@ class Expression:
         to, `?` in the text; without it, `?` is read from the scope.
         """
         lookup = scope.__getitem__ if hasattr(scope, "__getitem__") else scope
-        size: int = self._frame_size  # type: ignore[attr-defined]  # slots set by __init__
+        size = self._frame_size
         env = Env(lookup, context, self.text, [None] * size if size else _NO_FRAME, tested)
         try:
-            value: Value = self._run(env)  # type: ignore[attr-defined]  # slots set by __init__
+            value = self._run(env)
             if type(value) is list or type(value) is dict:
                 measure(env, value)
             return value

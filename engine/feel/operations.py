@@ -55,6 +55,7 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
             and (left.start_included, left.end_included) == (right.start_included, right.end_included)
         )
     if isinstance(left, DateTime) and isinstance(right, DateTime):
+        _same_ground(left, right)
         return left.epoch_ns() == right.epoch_ns()
     if isinstance(left, Time) and isinstance(right, Time):
         return left.utc_ns() == right.utc_ns()

@@ -6,7 +6,6 @@ Called by the compiler's entry points in this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from decimal import Decimal
 
 from engine.feel import tree
 from engine.feel.cursor import Cursor, spaced
@@ -14,6 +13,7 @@ from engine.feel.environment import FeelLimits
 from engine.feel.literals import number, temporal
 from engine.feel.tree import Node
 from engine.feel.type_parser import parse_type
+from engine.feel.values import is_number
 
 OR, AND, COMPARISON, SUM, PRODUCT, POWER, UNARY, INSTANCE, POSTFIX = range(1, 10)
 _INFIX = {
@@ -190,8 +190,8 @@ class Parser(Cursor):
     def negation(self) -> Node:
         token = self.advance()
         operand = self.expression(UNARY - 1)
-        if isinstance(operand, tree.Literal) and type(operand.value) in (int, Decimal):
-            return tree.Literal(token.start, 1, -operand.value)  # type: ignore[operator]  # a number, just checked
+        if isinstance(operand, tree.Literal) and is_number(operand.value):
+            return tree.Literal(token.start, 1, -operand.value)
         return tree.Negation(token.start, self.above(operand), operand)
 
     def bound(self) -> Node:

@@ -33,8 +33,8 @@ def _extreme(env: Env, elements: Elements, sign: int) -> Value:
     if not elements:
         return None
     if all(map(is_number, elements)):
-        numbers_only: list[Number] = elements  # type: ignore[assignment]  # just checked
-        return min(numbers_only) if sign < 0 else max(numbers_only)
+        found = _numbers(elements)
+        return min(found) if sign < 0 else max(found)
     env.spend(len(elements))
     best = elements[0]
     operations.order_key(best)
