@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -73,8 +74,15 @@ class TritonClient:
 
         Raises CallFailed.
         """
+        call = self._infer(request, timeout=timeout_s)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        call.add_done_callback(partial(_resolve, ended))
         try:
-            return await self._infer(request, timeout=timeout_s)
+            await ended  # awaiting the call itself would lose the reason that a cancellation carries
+            return await call
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
         except grpc.aio.AioRpcError as error:
             raise failure_of(error) from None
 
@@ -132,6 +140,11 @@ class TritonClient:
         except grpc.aio.AioRpcError as error:
             raise failure_of(error) from None
         return bool(response.ready)
+
+
+def _resolve(ended: asyncio.Future[None], _: Any) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 class StreamStalled(Exception):

@@ -119,6 +119,14 @@ async def requested(resources: Resources, call: InferenceCall, **options: Any) -
         request.end()
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Return once `condition` holds; the test's own time limit ends a wait for ever."""
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+
+
 def infer_call(model: str, *texts: str, name: str = "text", version: str = "", **scalars: str) -> InferenceCall:
     """A KServe v2 call with one text per row of a batch, and more BYTES inputs of the same rows."""
     inputs = (
