@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from engine.recovery import Ownership, Recovery
 from engine.registry import Registry, TaskContext
 from engine.run import Run, owned_elsewhere
 from engine.settings import RuntimeSettings
+from engine.slices import Slices
 from engine.store.journal import Journal
 from engine.telemetry import Telemetry
 
@@ -93,9 +93,7 @@ class Runtime:
         self._side_tasks: list[asyncio.Task[None]] = []
         self._strays: list[Run] = []  # lost by a fault of ours; recovery closes them
         self._live: dict[Key, Live] = {}
-        self._ready: deque[Live] = deque()  # have commands, wait for the next slice
-        self._slice_s = settings.slice_ms / 1000
-        self._spent_s = 0.0  # of this slice; above 0 only while the next slice is scheduled
+        self._slices = Slices(settings.slice_ms / 1000, self._turn)
         self._refusal: tuple[Code, str] | None = (Code.DRAINING, "the gateway is not open yet")
         self._emptied: asyncio.Event | None = None
         self.left_open = 0  # instances dropped without an end by `abort`
@@ -228,19 +226,10 @@ class Runtime:
         live.inbox.append((running, fresh))
         if live.busy or live.queued:
             return
-        if self._spent_s < self._slice_s:
-            self._turn(live)
+        if self._slices.spent:
+            self._slices.queue(live)
         else:
-            self._queue(live)
-
-    def _queue(self, live: Live) -> None:
-        live.queued = True
-        self._ready.append(live)
-
-    def _next_slice(self) -> None:
-        self._spent_s = 0.0
-        while self._ready and self._spent_s < self._slice_s:
-            self._turn(self._ready.popleft())
+            self._turn(live)
 
     def _turn(self, live: Live) -> None:
         """Work on the inbox until it is empty or the slice is spent, then hand the rows over in one go."""
@@ -248,8 +237,8 @@ class Runtime:
         live.busy = True
         try:
             while live.inbox:
-                if self._spent_s >= self._slice_s:
-                    self._queue(live)
+                if self._slices.spent:
+                    self._slices.queue(live)
                     break
                 self._take(live)
             self._append(live)
@@ -278,15 +267,13 @@ class Runtime:
 
     def _apply(self, live: Live, command: Command) -> None:
         """Apply one command and do what its step asks for. Raises Rejected; then nothing has changed."""
-        if self._spent_s == 0.0:
-            self._loop.call_soon(self._next_slice)
         began = perf_counter()
         at_us = max(self._now_us(), live.at_us)
         try:
             step = live.instance.apply(command, at_us)
         finally:
             spent_s = perf_counter() - began
-            self._spent_s += spent_s
+            self._slices.charge(spent_s)
         self._meter.apply_seconds(spent_s)
         self._keys.advance(step.next_key)
         live.at_us = at_us

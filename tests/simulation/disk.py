@@ -64,12 +64,11 @@ class Stored(NamedTuple):
     @property
     def commands(self) -> list[LoggedCommand]:
         packed = sorted((-position, row) for position, row in self.rows.items() if position < 0)
-        return [each for first, row in packed for each in unpack(first, loads(_column(row, "payload")[1:]))]
+        return [each for first, row in packed for each in unpack(first, loads(_columns(row, "payload")[0][1:]))]
 
     @property
     def facts(self) -> list[Fact]:
-        rows = [row for position, row in sorted(self.rows.items()) if position > 0]
-        return [Fact(*(_column(row, name).decode() for name in Fact._fields)) for row in rows]
+        return [_fact(row) for position, row in sorted(self.rows.items()) if position > 0]
 
     @property
     def kinds(self) -> list[str]:
@@ -78,7 +77,8 @@ class Stored(NamedTuple):
     @property
     def end(self) -> str | None:
         """The state that the instance ended in; null while it is open."""
-        return self.facts[-1].state if self.facts[-1].kind == "instance_ended" else None
+        last = _fact(self.rows[max(self.rows)])
+        return last.state if last.kind == "instance_ended" else None
 
     def is_what_its_commands_mean(self, program: Program) -> bool:
         """Whether replaying the commands gives these facts, byte for byte."""
@@ -90,8 +90,13 @@ class Stored(NamedTuple):
         return derived == {position: row for position, row in self.rows.items() if position > 0}
 
 
-def _column(row: EncodedRow, name: str) -> bytes:
-    return fields_of(row.data + NULL * len(TAIL))[COLUMNS.index(name)] or b""
+def _fact(row: EncodedRow) -> Fact:
+    return Fact(*(column.decode() for column in _columns(row, *Fact._fields)))
+
+
+def _columns(row: EncodedRow, *names: str) -> list[bytes]:
+    fields = fields_of(row.data + NULL * len(TAIL))
+    return [fields[COLUMNS.index(name)] or b"" for name in names]
 
 
 class FaultyJournal(MemoryJournal):
