@@ -6,6 +6,7 @@ Called by variable reads, by `Expression.evaluate` for its result, and by caller
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
@@ -18,6 +19,7 @@ from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMo
 from engine.feel.temporal_text import temporal_text
 from engine.feel.values import FeelFunction, Range, Value, kind_of
 
+_JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _AS_THEY_ARE = (Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, Range, FeelFunction)
 
 
@@ -221,13 +223,13 @@ def parse_json(env: Env, text: str) -> Value:
 
 
 def _nesting(text: str) -> int:
-    """An upper bound of the nesting of a JSON text; brackets inside strings count too."""
+    """How deep the brackets of a JSON text nest; those inside its strings do not count."""
     depth = deepest = 0
-    for character in text:
-        if character in "[{":
+    for part in _JSON_PARTS.finditer(text):
+        if part[0] in "[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif character in "]}":
+        elif part[0] in "]}":
             depth -= 1
     return deepest
 

@@ -194,6 +194,13 @@ def test_shared_parts_of_a_value_are_paid_for_each_time(use: str) -> None:
     assert "300 evaluation steps" in context.warnings[-1].cause
 
 
+@pytest.mark.parametrize(("text", "reads"), [("[" * 70 + "]" * 70, False), ('"' + "[{" * 70 + '\\""', True)])
+def test_the_nesting_of_json_is_bounded_and_brackets_in_strings_do_not_nest(text: str, reads: bool) -> None:
+    context = EvaluationContext()
+    value = compile_expression("from json(text)").evaluate({"text": text}, context)
+    assert (value is not None, bool(context.warnings)) == (reads, not reads)
+
+
 def test_warnings_are_bounded() -> None:
     context = EvaluationContext(limits=FeelLimits(max_warnings=3))
     compile_expression("for x in 1..50 return x / 0").evaluate({}, context)
