@@ -19,6 +19,7 @@ from typing import Any
 from engine.bpmn.spiff import Program
 from engine.core.instance import InstanceLimits, ProcessInstance
 from engine.errors import Code, LeaseLost, Rejected
+from engine.gate import Gate
 from engine.inference import InferenceCall, Operation
 from engine.job import Fresh, RunningJob, place_of, unknown_topic
 from engine.keys import KeySource
@@ -51,7 +52,6 @@ STOP_GRACE_S = 5.0  # a cancelled task that has not ended by then is left behind
 COARSE_US = (
     20_000  # a loop's timer may fire this early; more means that the wall clock was set back, and then it is due
 )
-ROOM_ROWS = 200  # journal rows that must be free before an instance may begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,6 @@ class Runtime:
         self._keys = keys
         self._registry = registry
         self._resources = resources
-        self._max_instances = settings.max_instances
         self._limits = InstanceLimits(settings.max_activity_instances)
         self._now_us = now_us
         self._engine_version = engine_version
@@ -94,7 +93,7 @@ class Runtime:
         self._strays: list[Run] = []  # lost by a fault of ours; recovery closes them
         self._live: dict[Key, Live] = {}
         self._slices = Slices(settings.slice_ms / 1000, self._turn)
-        self._refusal: tuple[Code, str] | None = (Code.DRAINING, "the gateway is not open yet")
+        self._gate = Gate(journal, ownership, settings.max_instances)
         self._emptied: asyncio.Event | None = None
         self.left_open = 0  # instances dropped without an end by `abort`
 
@@ -103,7 +102,7 @@ class Runtime:
     async def __aenter__(self) -> Runtime:
         self._loop = asyncio.get_running_loop()
         self._group = await asyncio.TaskGroup().__aenter__()
-        self._refusal = None
+        self._gate.open()
         if self._ownership is not None:
             recovery = Recovery(self._ownership, self._journal, self._keys, self._now_us, self._limits)
             self._side_tasks = [
@@ -116,7 +115,7 @@ class Runtime:
         try:
             await recovery.beat()
         except LeaseLost as lost:
-            self._refusal = (Code.JOURNAL_UNAVAILABLE, "another process has taken this gateway for dead")
+            self._gate.close(Code.JOURNAL_UNAVAILABLE, "another process has taken this gateway for dead")
             for live in tuple(self._live.values()):
                 self._lose(live, owned_elsewhere(lost))
             raise
@@ -137,7 +136,7 @@ class Runtime:
 
         Returns when every instance has ended and its rows have been handed to the journal; `abort` ends it early.
         """
-        self._refusal = (Code.DRAINING, "the gateway is shutting down")
+        self._gate.close(Code.DRAINING, "the gateway is shutting down")
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._empty()
@@ -147,7 +146,7 @@ class Runtime:
 
     def abort(self) -> None:
         """Drop every instance at once. Its rows stay open: whoever takes them over closes them as aborted."""
-        self._refusal = (Code.DRAINING, "the gateway was stopped")
+        self._gate.close(Code.DRAINING, "the gateway was stopped")
         self.left_open += len(self._live)
         for live in tuple(self._live.values()):
             self._lose(live, Rejected(Code.ABORTED, "the gateway was stopped before the request was done"))
@@ -179,7 +178,7 @@ class Runtime:
         `deadline_at_us` is what tasks see; by default now plus the tag's deadline. Raises Rejected with DRAINING,
         JOURNAL_UNAVAILABLE or OVERLOADED, or with what the core has against the Start; then nothing has changed.
         """
-        self._admit()
+        self._gate.check(len(self._live))
         at_us = self._now_us()
         key = self._keys.reserve()
         start = Start(key, deployed.ref, self._engine_version, request_id, tags, variables, True)
@@ -198,25 +197,6 @@ class Runtime:
             raise
         self._turn(live)
         return run
-
-    def _admit(self) -> None:
-        if self._refusal is not None:
-            code, message = self._refusal
-            raise Rejected(code, message, retry_after_ms=1000)
-        if not self._journal.available or (self._ownership is not None and self._ownership.lapsed):
-            raise Rejected(
-                Code.JOURNAL_UNAVAILABLE,
-                "the audit store does not accept rows, so no request is started",
-                retry_after_ms=1000,
-            )
-        if len(self._live) >= self._max_instances:
-            raise Rejected(
-                Code.OVERLOADED,
-                f"{self._max_instances} requests are running, which is runtime.max_instances",
-                retry_after_ms=1000,
-            )
-        if self._journal.room < ROOM_ROWS:
-            raise Rejected(Code.OVERLOADED, "too many audit rows wait for the disk", retry_after_ms=1000)
 
     # --- the inbox ----------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ ORDER = [
     {"core"},
     {"registry", "settings", "telemetry"},
     {"store"},
-    {"job", "live", "meter", "recovery", "run", "runtime", "slices"},
+    {"gate", "job", "live", "meter", "recovery", "run", "runtime", "slices"},
     {"api"},
     {"local"},
     {"demo"},
