@@ -19,7 +19,8 @@ from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMo
 from engine.feel.temporal_text import temporal_text
 from engine.feel.values import FeelFunction, Range, Value, kind_of
 
-_JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# An unclosed string counts to the end of the text, so that the search stays linear.
+_JSON_PARTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _AS_THEY_ARE = (Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, Range, FeelFunction)
 
 
