@@ -7,7 +7,7 @@ import os
 
 import psycopg
 from alembic import context
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine, text
 
 from engine.store.database import conninfo_of
 from engine.store.schema import metadata
@@ -37,13 +37,12 @@ def run(connection: Connection) -> None:
 
 def main() -> None:
     conninfo = conninfo_of(database_url())
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(conninfo))
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(conninfo), poolclass=NullPool)
     with engine.connect() as connection:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
         run(connection)
         connection.commit()
-    engine.dispose()
 
 
 main()

@@ -99,7 +99,7 @@ def conninfo_of(url: str) -> str:
 
 
 async def migrate(url: str) -> None:
-    """Bring the schema to this version's. Engines that start at the same time take turns."""
+    """Bring the schema to this version's. Processes that start together take turns; within one, call it once."""
     await asyncio.to_thread(command.upgrade, alembic_config(url), "head")
 
 

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import NamedTuple, Protocol
 
 from engine.errors import Code, ConchError, LeaseLost, Rejected
@@ -25,6 +26,7 @@ from engine.store.encoding import (
     encode_commands,
     encode_fact,
 )
+from engine.telemetry import Telemetry
 
 log = logging.getLogger("conch.journal")
 
@@ -194,7 +196,7 @@ class Commit:
 class GroupCommitJournal:
     """What every journal shares: gathering, the writer task, outages. A subclass stores one batch in `write`."""
 
-    def __init__(self, limits: JournalLimits | None = None) -> None:
+    def __init__(self, limits: JournalLimits | None = None, telemetry: Telemetry | None = None) -> None:
         self.limits = limits or JournalLimits()
         self.stats = JournalStats()
         self.gave_up: ConchError | None = None  # why waiting is pointless at the moment
@@ -209,6 +211,9 @@ class GroupCommitJournal:
         self._outage: asyncio.TimerHandle | None = None
         self._writer: asyncio.Task[None] | None = None
         self._closing = False
+        self._telemetry = telemetry or Telemetry()
+        self._telemetry.journal_available.set_function(lambda: float(self.available))
+        self._telemetry.journal_buffered_rows.set_function(lambda: float(self._rows))
 
     # --- for the runtime and the api ---
 
@@ -337,8 +342,10 @@ class GroupCommitJournal:
         self._writing = batch  # until its commit is known
         try:
             while self.fenced is None:
+                began = perf_counter()
                 try:
                     await self.write(batch)
+                    self._telemetry.journal_commit_seconds.observe(perf_counter() - began)
                     self._came_up()
                     break
                 except JournalDown as error:
@@ -359,6 +366,8 @@ class GroupCommitJournal:
             self.stats.batches += 1
             self.stats.rows += batch.size_rows
             self.stats.bytes += batch.size_bytes
+            self._telemetry.journal_batches.inc()
+            self._telemetry.journal_rows.inc(batch.size_rows)
         batch.settled = True
         batch.wake()
 

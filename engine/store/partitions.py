@@ -64,7 +64,12 @@ async def runway_days(connection: RawConnection) -> int:
 
 
 async def _exists(connection: RawConnection, day: date) -> bool:
-    cursor = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name_of(day),))
+    # Straight from the catalog: to_regclass may answer from what this session remembered before it had the lock.
+    cursor = await connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
+        " WHERE inhparent = 'record'::regclass AND relname = %s)",
+        (name_of(day),),
+    )
     row = await cursor.fetchone()
     return row is not None and bool(row[0])
 

@@ -21,6 +21,7 @@ from engine.store import binary, partitions
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
 from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
 from engine.store.journal import Batch, GroupCommitJournal, JournalDown, JournalLimits
+from engine.telemetry import Telemetry
 
 COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
 _leaf = struct.Struct(">i").pack
@@ -68,11 +69,12 @@ class PostgresJournal(GroupCommitJournal):
         lease: WriterLease,
         limits: JournalLimits | None = None,
         *,
+        telemetry: Telemetry | None = None,
         allow_unsafe: bool = False,
         connect_wait_s: float = 30.0,
         write_timeout_s: float = 30.0,
     ) -> None:
-        super().__init__(limits)
+        super().__init__(limits, telemetry)
         self._conninfo = conninfo_of(url)
         self._lease = lease
         self._allow_unsafe = allow_unsafe

@@ -1,0 +1,171 @@
+"""Leases and definitions: one owner per writer number, one history of versions per process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+
+import pytest
+from sqlalchemy import text
+
+from engine.errors import ConchError
+from engine.keys import KeySource, key_time_ms
+from engine.store import leases, owner
+from engine.store.database import Database, connect, conninfo_of
+from engine.store.definitions import Definitions, Deployable
+from engine.store.queries import Queries
+from tests.audit_samples import keys
+
+pytestmark = pytest.mark.postgres
+
+
+def running(url: str, scenario: Callable[[Database], Awaitable[None]]) -> None:
+    async def main() -> None:
+        database = await connect(url)
+        try:
+            async with asyncio.timeout(60):
+                await scenario(database)
+        finally:
+            await database.close()
+
+    asyncio.run(main())
+
+
+def test_processes_that_start_together_get_writer_numbers_of_their_own(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        held = await asyncio.gather(*(leases.acquire(database, "0.1.0") for _ in range(6)))
+        assert len({lease.writer_id for lease in held}) == 6
+        assert sorted(lease.epoch for lease in held) == [1, 2, 3, 4, 5, 6]
+
+    running(audit_url, scenario)
+
+
+def test_a_released_number_is_used_again_with_younger_keys_under_a_new_epoch(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        async with database.begin() as connection:
+            await connection.execute(
+                text(
+                    "INSERT INTO engine_process (epoch, writer_id, owner, engine_version, acquired_at, leased_until)"
+                    " SELECT id + 1, id, 'x', '', now(), now() + interval '1 hour' FROM generate_series(0, 510) id"
+                )
+            )
+        first = await leases.acquire(database, "0.1.0")
+        with pytest.raises(ConchError, match="all 512"):
+            await leases.acquire(database, "0.1.0")
+        await first.release(recovered=True)
+        assert first.lapsed
+        second = await leases.acquire(database, "0.1.0")
+        assert (second.writer_id, second.epoch) == (first.writer_id, first.epoch + 1)
+        early = KeySource(second.writer_id, lambda: 1_800_000_000_000 - 10**10, second.not_before_ms)
+        assert key_time_ms(early.mint()) > second.not_before_ms > 0
+
+    running(audit_url, scenario)
+
+
+def test_a_lease_lives_by_its_renewals(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        lease = await leases.acquire(database, "0.1.0", lease_s=30)
+        assert not lease.lapsed
+        await lease.renew()
+        short = await leases.acquire(database, "0.1.0", lease_s=0)
+        assert short.lapsed
+
+    running(audit_url, scenario)
+
+
+def test_the_lease_of_a_process_that_is_gone_need_not_run_out() -> None:
+    script = (
+        "import sys; from engine.store.owner import this_process; print(this_process(), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        name = process.stdout.readline().strip()
+        assert not owner.is_gone(name)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert owner.is_gone(name)  # dead, though its parent has not collected it yet
+    assert owner.is_gone(name)
+    assert not owner.is_gone(owner.this_process())
+    assert not owner.is_gone("elsewhere|x|y/1/2")
+    assert not owner.is_gone(name.rpartition("/")[0] + "/unknown")
+
+
+def test_the_heir_of_a_killed_process_on_this_machine_takes_over_at_once(audit_url: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+
+    async def scenario(database: Database) -> None:
+        machine = owner.this_process().partition("/")[0]
+        old = await leases.acquire(database, "0.1.0", owner=f"{machine}/{process.pid}/1")
+        heir = await leases.acquire(database, "0.1.0")
+        assert [dead.epoch for dead in await leases.claim_dead(database, heir)] == [old.epoch]
+
+    running(audit_url, scenario)
+
+
+def deployable(process_id: str, xml: bytes) -> Deployable:
+    return Deployable(process_id, f"hash of {xml!r}", f"{process_id}.bpmn", xml)
+
+
+def test_deploying_numbers_versions_and_the_same_content_twice_is_one(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        definitions, source = Definitions(database), keys()
+        one, other = deployable("a", b"<1/>"), deployable("b", b"<1/>")
+        first = await definitions.deploy([one, other], source.mint, "tests")
+        assert [(each.ref.process_id, each.ref.version, each.new) for each in first] == [("a", 1, True), ("b", 1, True)]
+        again = await definitions.deploy([one, other], source.mint, "tests")
+        assert [(each.ref, each.new) for each in again] == [(each.ref, False) for each in first]
+
+        (second,) = await definitions.deploy([deployable("a", b"<2/>")], source.mint, "tests")
+        (back,) = await definitions.deploy([one], source.mint, "tests")
+        assert (second.ref.version, back.ref.version) == (2, 3)
+        latest, pinned = await definitions.latest("a"), await definitions.load(second.ref.key)
+        assert latest is not None
+        assert pinned is not None
+        assert (latest.ref, latest.xml) == (back.ref, b"<1/>")
+        assert (pinned.ref, pinned.xml, pinned.resource_name) == (second.ref, b"<2/>", "a.bpmn")
+        assert await definitions.latest("never") is None
+        queries = Queries(database)
+        listed = await queries.list_definitions()
+        assert [(each.process_id, each.version) for each in listed] == [("a", 3), ("a", 2), ("b", 1), ("a", 1)]
+        assert listed[0].ref == back.ref
+        assert await queries.definition_xml(second.ref.key) == b"<2/>"
+        assert await queries.definition_xml(1) is None
+
+    running(audit_url, scenario)
+
+
+def test_deployments_at_the_same_time_leave_no_gap_and_no_double(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        definitions, source = Definitions(database), keys()
+        done = await asyncio.gather(
+            *(definitions.deploy([deployable("a", b"%d" % n)], source.mint, "tests") for n in range(4))
+        )
+        assert sorted(each.ref.version for (each,) in done) == [1, 2, 3, 4]
+
+    running(audit_url, scenario)
+
+
+def test_a_deployment_is_all_or_nothing(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        definitions = Definitions(database)
+        minted = iter([11, 11])  # the second key is taken
+        with pytest.raises(Exception, match="process_definition_pkey"):
+            await definitions.deploy([deployable("a", b"1"), deployable("b", b"1")], lambda: next(minted), "tests")
+        with pytest.raises(ValueError, match="deployed twice"):
+            await definitions.deploy([deployable("a", b"1"), deployable("a", b"2")], keys().mint, "tests")
+        assert await Queries(database).list_definitions() == []
+
+    running(audit_url, scenario)
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "x", "postgresql:/x"])
+def test_what_is_no_postgres_url_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="postgresql://"):
+        conninfo_of(url)
