@@ -89,24 +89,30 @@ class RunningJob:
                 return self.stopped()
             # What already waits has to learn that it is over: it may hold a place in a queue.
             _cancel_current(self.stop_code)
-        limit = asyncio.timeout(self.definition.timeout_s)
+        limit_s = self.definition.timeout_s
+        limit = None if limit_s is None else asyncio.timeout(limit_s)
         try:
             if self.started_at_us is None:
                 self.started_at_us = self._now_us()
-            async with limit:
-                result = await (self.waiting if self.waiting is not None else self._result())
+            if limit is None:
+                result = await self._result()
+            else:
+                async with limit:
+                    result = await self._result()
             fresh = self._completed(result)
         except asyncio.CancelledError as error:
             if not self.stopping and _going_down():
                 raise
             fresh = self._failed(error)
         except TimeoutError as error:
-            fresh = self._overdue() if limit.expired() else self._failed(error)
+            fresh = self._overdue() if limit is not None and limit.expired() else self._failed(error)
         except Exception as error:  # job edge: a task may raise anything, and its instance has to learn of it
             fresh = self._failed(error)
         return self.stopped(fresh) if self.stopping else fresh
 
     async def _result(self) -> Any:
+        if self.waiting is not None:
+            return await self.waiting
         result = self.definition.function(self.definition.read(self.job.variables), self.context)
         return await result if inspect.isawaitable(result) else result
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from engine.tally import LoopCounter, LoopHistogram
+
 OTHER = "other"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -68,10 +70,10 @@ class Telemetry:
         self.refusals = Counter(
             "conch_refusals", "Requests refused before an instance began, by code.", ["code"], registry=r
         )
-        self.steps = Counter(
-            "conch_steps", "Activity instances ended, by element and state.", ["element", "state"], registry=r
+        self.steps = LoopCounter(
+            "conch_steps", "Activity instances ended, by element and state.", ["element", "state"], r
         )
-        self.step_seconds = Histogram(
+        self.step_seconds = LoopHistogram(
             "conch_step_duration_seconds",
             "Duration of service task activities.",
             ["element"],
@@ -83,7 +85,7 @@ class Telemetry:
         )
         self.incidents = Counter("conch_incidents", "Incidents raised, by code.", ["code"], registry=r)
         self.instances_active = Gauge("conch_instances_active", "Process instances in memory.", registry=r)
-        self.apply_seconds = Histogram(
+        self.apply_seconds = LoopHistogram(
             "conch_engine_apply_seconds",
             "CPU time of one apply.",
             buckets=(0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.005, 0.05),

@@ -17,7 +17,7 @@ ORDER = [
     {"dmn"},
     {"bpmn"},
     {"core"},
-    {"registry", "settings", "telemetry"},
+    {"registry", "settings", "tally", "telemetry"},
     {"store"},
     {"gate", "job", "live", "meter", "recovery", "run", "runtime", "slices"},
     {"api"},
