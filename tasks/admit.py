@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from engine import BpmnError, Code, Decision, InferenceCall, ModelSettings, Operation, TaskContext, task
 from tasks.admission import Slot
+from tasks.prices import estimated_tokens
 from tasks.resources import Resources, Ticket, refusal
 from tasks.tensors import encode
 from tasks.triton import request_of
 
-BYTES_PER_TOKEN = 4  # a rough figure for English text; the estimate is replaced by what the model reports
 _MAX_TOKENS_FIELD = "max_tokens"
 
 
@@ -99,8 +99,3 @@ def _encoded(call: InferenceCall) -> object:
     if problems:
         raise refusal(Code.INPUT_REFUSED, "; ".join(problems))
     return request_of(call.model, call.version, call.client_id, tensors, call.outputs, call.parameters)
-
-
-def estimated_tokens(size_bytes: int) -> int:
-    """About how many tokens a text of so many bytes has, at least 1."""
-    return max(1, -(-size_bytes // BYTES_PER_TOKEN))

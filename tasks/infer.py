@@ -15,7 +15,7 @@ import orjson
 
 from engine import Chunk, Code, InferenceAnswer, Operation, TaskContext, Tensor, task
 from tasks.fleet import Lease, Replica
-from tasks.generate import EXACTLY_ONE, body_of, map_body
+from tasks.generate import EXACTLY_ONE, ModelCard, body_of, map_body
 from tasks.meter import Meter
 from tasks.resources import Resources, refusal
 from tasks.triton import StreamStalled, address_to, outputs_of, parameters_of, request_of
@@ -95,7 +95,7 @@ class _Attempt:
         self._deliver(response, outputs=outputs, parameters=parameters_of(response))
 
     async def _generate(self, *, streaming: bool) -> None:
-        card = await self.replica.card_of(self.wanted.model, self.wanted.model_version, self._limit_s()[0])
+        card = await self._card()
         mapped = map_body(card, self.ctx.call.body)
         if mapped.problems:
             raise CallFailed(Code.INPUT_REFUSED, "; ".join(mapped.problems))
@@ -108,6 +108,13 @@ class _Attempt:
             ask = self._exactly_one if card.decoupled else self._unary
             response, outputs = await ask(request)
             self._deliver(response, body=self._body(response, outputs))
+
+    async def _card(self) -> ModelCard:
+        limit_s, own = self._limit_s()
+        try:
+            return await self.replica.card_of(self.wanted.model, self.wanted.model_version, limit_s)
+        except CallFailed as failure:
+            raise self._explained(failure, own) from None
 
     async def _unary(self, request: Any, *, streamed: bool = False) -> tuple[Any, tuple[Tensor, ...]]:
         limit_s, own = self._limit_s()
@@ -172,6 +179,8 @@ class _Attempt:
             self.ctx.resources.fleet.lost(self.wanted.replica, self.wanted.model, failure.message)
         elif failure.code is Code.REPLICA_TIMEOUT:
             self.ctx.resources.fleet.suspect(self.wanted.replica, self.wanted.model)
+        elif failure.code is Code.INPUT_REFUSED and failure.grpc_status:
+            self.replica.forget_card(self.wanted.model)  # the server's inputs may have changed
         self.meter.failed(failure)
         streamed = self.meter.chunks > 0
         raise refusal(

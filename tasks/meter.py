@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine import Attempt, Code, TaskContext, Tensor
-from tasks.admit import BYTES_PER_TOKEN, estimated_tokens
-from tasks.prices import usage_lines
+from tasks.prices import BYTES_PER_TOKEN, estimated_tokens, usage_lines
 from tasks.resources import Resources
 from tasks.verdicts import CallFailed
 

@@ -52,18 +52,19 @@ def pick(candidates: Sequence[Candidate], tried: Container[str], seed: str) -> C
     }
     if not left:
         return Choice(None, _why_none(candidates, filtered), 0.0, (), filtered)
-    below = _below_their_share(left)
-    newest = max(c.turn for c in left)
-    ranked = sorted(left, key=lambda c: (c not in below, _turn(c, newest), _tie(seed, c.name), c.name))
-    picked = ranked[0]
-    reason = _why(picked, left, len(below), bool(free) and not fresh)
-    return Choice(picked, reason, _turn(picked, newest) + 1 / picked.weight, tuple(ranked[1:]), filtered)
-
-
-def _below_their_share(left: Sequence[Candidate]) -> list[Candidate]:
-    total_weight = sum(c.weight for c in left)
-    total = sum(c.in_flight for c in left) + 1
-    return [c for c in left if c.in_flight * total_weight < c.weight * total]
+    weight = sum([c.weight for c in left])
+    total = sum([c.in_flight for c in left]) + 1
+    newest = max([c.turn for c in left])
+    ranked = sorted([(c.in_flight * weight >= c.weight * total, _turn(c, newest), c.name, c) for c in left])
+    first = ranked[0]
+    equals = [row for row in ranked if row[:2] == first[:2]]
+    if len(equals) > 1:
+        first = min(equals, key=lambda row: _tie(seed, row[2]))
+    picked = first[3]
+    below = [row[0] for row in ranked].count(False)
+    reason = _why(picked, weight, len(left), below, bool(free) and not fresh)
+    runners_up = tuple([row[3] for row in ranked if row is not first])
+    return Choice(picked, reason, first[1] + 1 / picked.weight, runners_up, filtered)
 
 
 def _turn(candidate: Candidate, newest: float) -> float:
@@ -74,15 +75,14 @@ def _tie(seed: str, name: str) -> bytes:
     return blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
 
 
-def _why(picked: Candidate, left: Sequence[Candidate], below: int, repeated: bool) -> str:
-    if len(left) == 1:
+def _why(picked: Candidate, weight: int, left: int, below: int, repeated: bool) -> str:
+    if left == 1:
         reason = f"{picked.name} is the only replica left, with {picked.in_flight} in flight"
     else:
-        share = 100 * picked.weight / sum(c.weight for c in left)
         rule = "the only one" if below == 1 else f"next in turn of {below}"
         reason = (
-            f"{picked.name} has {picked.in_flight} in flight, below its weighted share of {share:.0f} %, "
-            f"and is {rule} of which that is true"
+            f"{picked.name} has {picked.in_flight} in flight, below its weighted share of "
+            f"{100 * picked.weight / weight:.0f} %, and is {rule} of which that is true"
         )
     return f"{reason}; it was tried before, but no other is left" if repeated else reason
 

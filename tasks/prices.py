@@ -1,6 +1,6 @@
 """Owns what a call costs: usage quantities to priced lines, in exact decimal dollars.
 Never rounds, converts a currency, or turns an unknown price into zero.
-Called by infer (a line per quantity) and settle (their sum).
+Called by admit (an estimate), infer (a line per quantity) and settle (their sum).
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from decimal import Decimal
 
 from engine import PriceSettings, Usage
 
+BYTES_PER_TOKEN = 4  # a rough figure for English text, used where the model does not report its tokens
 INPUT, OUTPUT, REQUESTS = "input_tokens", "output_tokens", "requests"
+
+
+def estimated_tokens(size_bytes: int) -> int:
+    """About how many tokens a text of so many bytes has, at least 1."""
+    return max(1, -(-size_bytes // BYTES_PER_TOKEN))
 
 
 def usage_lines(

@@ -48,7 +48,10 @@ class TritonClient:
         self.address = address
         self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
         pb = service_pb2
-        self._infer = self._unary("ModelInfer", pb.ModelInferRequest, pb.ModelInferResponse)
+        # Serialized by the caller: a prepared request is pointed at another model by the next attempt.
+        self._infer: Any = self._channel.unary_unary(
+            f"{_SERVICE}/ModelInfer", response_deserializer=pb.ModelInferResponse.FromString
+        )
         self._config = self._unary("ModelConfig", pb.ModelConfigRequest, pb.ModelConfigResponse)
         self._ready = self._unary("ModelReady", pb.ModelReadyRequest, pb.ModelReadyResponse)
         self._stream = self._channel.stream_stream(
@@ -74,7 +77,7 @@ class TritonClient:
 
         Raises CallFailed.
         """
-        call = self._infer(request, timeout=timeout_s)
+        call = self._infer(request.SerializeToString(), timeout=timeout_s)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         call.add_done_callback(partial(_resolve, ended))
         try:
