@@ -110,7 +110,6 @@ class _Element:
 
     node: FlowNode
     successors: tuple[Any, ...] = ()
-    lookahead = 0
 
     def _predict(self, *_: Any, **__: Any) -> None:
         """Nothing is predicted: children are made when they are reached."""
@@ -267,12 +266,6 @@ class Execution(BpmnWorkflow):
         caught.payload = payload
         caught._ready()
         self.do_engine_steps()
-
-    def halt(self) -> None:
-        """Cancel the tokens that are about to enter an element."""
-        for token in tuple(self.ready):
-            token.cancel()
-        self.ready.clear()
 
     def is_completed(self) -> bool:
         return not self.tasks

@@ -45,7 +45,7 @@ class Agenda:
         self.entered: dict[str, int] = {}  # the same by element
         self.start: list[Job] = []
         self.stop: list[Key] = []
-        self.arm: list[Timer] = []
+        self.arm: dict[Key, Timer] = {}
         self.disarm: list[Key] = []
 
     def mint(self) -> Key:
@@ -112,9 +112,10 @@ class Agenda:
 
     def stop_running_jobs(self) -> None:
         """Ask the shell to stop every job that it has, without waiting for their reports."""
-        unknown = {job.key for job in self.start}
+        unheard_of = {job.key for job in self.start}
         running = (key for key, activity in self.jobs.items() if not activity.is_stopping)
-        self.stop = [key for key in running if key not in unknown]
+        self.stop = [key for key in running if key not in unheard_of]
+        self.start.clear()
 
     # --- timers -----------------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class Agenda:
         timer = Timer(self.mint(), activity.key, element_id, due_at_us)
         self.timers[timer.key] = (timer, activity, boundary)
         activity.timers = (*activity.timers, timer.key)
-        self.arm.append(timer)
+        self.arm[timer.key] = timer
 
     def timer_fired(self, key: Key) -> tuple[Activity, FlowNode | None]:
         """The activity of a timer that fired, and the boundary event that it belongs to."""
@@ -136,7 +137,8 @@ class Agenda:
         """Take back every timer of an activity."""
         for key in activity.timers:
             del self.timers[key]
-            self.disarm.append(key)
+            if self.arm.pop(key, None) is None:  # else the shell has not heard of it yet
+                self.disarm.append(key)
         activity.timers = ()
 
     # --- the whole --------------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ class Agenda:
             self.ledger.take(),
             tuple(self.start),
             tuple(self.stop),
-            tuple(self.arm),
+            tuple(self.arm.values()),
             tuple(self.disarm),
             outcome,
             self.next_key,
@@ -157,11 +159,6 @@ class Agenda:
         self.arm.clear()
         self.disarm.clear()
         return step
-
-    def abandon(self) -> None:
-        """Take back what this step has asked for and not yet got: the instance has ended."""
-        self.start.clear()
-        self.arm.clear()
 
     def picture(self) -> tuple[Any, ...]:
         """Everything that is open, as values that compare."""

@@ -190,7 +190,6 @@ class Course:
     def _end_early(self, ending: Ending) -> None:
         """End everything that is open; what has a running job ends when that job has stopped."""
         self.ending = ending
-        self.execution.halt()
         for activity in list(self.agenda.activities.values()):
             activity.interrupted_by = None
             if activity.job is None:
@@ -216,7 +215,6 @@ class Course:
         self._becomes(InstanceState(state))
         self.outcome = Outcome(state, end_element_id, error, ReadOnly(self.root.local), incident_key)
         self.agenda.ledger.instance_ended(self.outcome)
-        self.agenda.abandon()
         self.execution.close()
 
     def _incident(self, activity: Activity, code: Code, message: str) -> bool | None:

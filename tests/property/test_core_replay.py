@@ -150,6 +150,10 @@ def check_laws(records: list[Any], steps: list[Step], instance: ProcessInstance)
     minted = [instance.key, *ended, *open_activities, *started, *armed, *incidents]
     assert len(minted) == len(set(minted))
     assert len(disarmed) == len(set(disarmed))
+    assert set(disarmed) <= set(armed)
+    stopped = [key for step in steps for key in step.stop]
+    assert len(stopped) == len(set(stopped))
+    assert set(stopped) <= set(started)
     assert {timer.key for timer in instance.open_timers} <= set(armed) - set(disarmed)
     if instance.state in ENDED:
         assert isinstance(facts[-1], InstanceEnded)
