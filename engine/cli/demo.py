@@ -60,6 +60,8 @@ def command(requests: int, concurrency: int, seed: int | None, as_json: bool, ke
         play = asyncio.run(_run(requests, concurrency, seed, as_json, keep, folder.resolve()))
     except DemoError as error:
         raise click.ClickException(str(error)) from error
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(128 + signal.SIGTERM) from None
     if not play.holds:
         raise click.exceptions.Exit(1)
 

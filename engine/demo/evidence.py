@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import class_row, dict_row
 
+from engine.api.narrative import tell
 from engine.demo.traffic import Answer
 from engine.records import Key
+from engine.store.database import connect
+from engine.store.queries import Queries
 
 
 class Totals(NamedTuple):
@@ -44,13 +47,16 @@ class ReplicaShare(NamedTuple):
     share_percent: float
 
 
-class Moment(NamedTuple):
-    """A line of one request's story: a step, or an attempt made within one. Milliseconds count from its start."""
+class AttemptRow(NamedTuple):
+    """One call of a replica, as the audit has it."""
 
-    at_ms: float
-    what: str
-    detail: str
-    position: int
+    attempt_no: int
+    replica: str
+    model: str
+    outcome: str
+    error_code: str | None
+    grpc_status: str | None
+    message: str | None
 
 
 class Evidence(NamedTuple):
@@ -61,8 +67,9 @@ class Evidence(NamedTuple):
     steps: list[StepLatency]
     replicas: list[ReplicaShare]
     differences: list[str]  # between the client's log and the rows
-    retried_key: Key | None
-    story: list[Moment]
+    retried_key: Key | None  # a request that the killed server failed and that was answered all the same
+    retried_attempts: list[AttemptRow]
+    story: list[str]
     served_again: int  # attempts that the killed replica answered after it was back
 
 
@@ -99,26 +106,16 @@ _SERVED_AGAIN = """
 SELECT count(*) FROM audit.attempts
 WHERE replica = %(victim)s AND outcome = 'ok' AND sent_at > to_timestamp(%(back_at_s)s)
 """
-# The shortest story that has everything: an attempt that the killed server failed, and an answer in the end.
+# The shortest story that has everything.
 _RETRIED = """
 SELECT r.process_instance_key
 FROM audit.requests r JOIN audit.attempts a USING (process_instance_key)
 WHERE r.succeeded AND a.replica = %(victim)s AND a.grpc_status = 'UNAVAILABLE'
 ORDER BY r.steps, a.sent_at LIMIT 1
 """
-_STORY = """
-SELECT (extract(epoch FROM s.started_at - r.started_at) * 1000)::float AS at_ms,
-       coalesce(s.element_name, s.element_id) AS what,
-       concat_ws(', ', round(nullif(s.duration_us, 0) / 1000.0, 2) || ' ms', s.error_code) AS detail,
-       s.position
-FROM audit.steps s JOIN audit.requests r USING (process_instance_key) WHERE process_instance_key = %(key)s
-UNION ALL
-SELECT (extract(epoch FROM a.sent_at - r.started_at) * 1000)::float, '  attempt ' || a.attempt_no,
-       concat_ws(', ', a.model || ' on ' || a.replica || ': ' || a.outcome,
-                 nullif(a.grpc_status, 'OK'), a.error_message),
-       a.position
-FROM audit.attempts a JOIN audit.requests r USING (process_instance_key) WHERE process_instance_key = %(key)s
-ORDER BY position
+_ATTEMPTS = """
+SELECT attempt_no, replica, model, outcome, error_code, grpc_status, error_message AS message
+FROM audit.attempts WHERE process_instance_key = %(key)s ORDER BY position
 """
 _ROWS = """
 SELECT r.process_instance_key, r.succeeded, r.error_code, r.incomplete, r.attempts, array_agg(s.element_id) AS elements
@@ -138,14 +135,34 @@ async def read_evidence(url: str, answers: Sequence[Answer], victim: str, back_a
         again = await (await connection.execute(_SERVED_AGAIN, {"victim": victim, "back_at_s": back_at_s})).fetchone()
         retried = await (await connection.execute(_RETRIED, {"victim": victim})).fetchone()
         key = retried[0] if retried else None
-        story = await _all(connection, Moment, _STORY, {"key": key})
+        attempts = await _all(connection, AttemptRow, _ATTEMPTS, {"key": key})
         rows = connection.cursor(row_factory=dict_row)
         await rows.execute(_ROWS)
         by_key = {row["process_instance_key"]: row for row in await rows.fetchall()}
     differences = [text for answer in answers for text in _differences(answer, by_key)]
     unknown = by_key.keys() - {answer.process_instance_key for answer in answers}
     differences += [f"process instance {each} is in the audit, but no client saw it" for each in sorted(unknown)]
-    return Evidence(totals[0], dict(failures), steps, replicas, differences, key, story, int(again[0]) if again else 0)
+    return Evidence(
+        totals[0],
+        dict(failures),
+        steps,
+        replicas,
+        differences,
+        key,
+        attempts,
+        await _told(url, key) if key else [],
+        int(again[0]) if again else 0,
+    )
+
+
+async def _told(url: str, key: Key) -> list[str]:
+    """The request in the sentences of `conch explain`."""
+    database = await connect(url, pool_size=1)
+    try:
+        stored = await Queries(database).load_instance(key)
+    finally:
+        await database.close()
+    return tell(stored) if stored else []
 
 
 async def _all(connection: Any, row: Any, query: str, values: dict[str, Any] | None = None) -> list[Any]:

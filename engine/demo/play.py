@@ -123,7 +123,7 @@ def _checks(requests: int, answers: list[Answer], evidence: Evidence, victim: st
     totals = evidence.totals
     undeclared = Counter(a.error_code for a in answers if a.error_code and a.error_code not in DECLARED_FAILURES)
     first = next((f"{a.error_code}: {a.message}" for a in answers if a.error_code in undeclared), "")
-    named = any(victim in moment.detail and "UNAVAILABLE" in moment.detail for moment in evidence.story)
+    named = any(row.replica == victim and row.grpc_status == "UNAVAILABLE" for row in evidence.retried_attempts)
     return [
         Check("every request is in the audit", totals.requests == requests, f"{totals.requests} of {requests}"),
         Check("no request failed but as the diagram declares", not undeclared, first),

@@ -5,12 +5,16 @@ Called by the command `conch demo`.
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
 from engine.demo.play import Play
+
+_MAX_WIDTH = 120
 
 
 def as_document(play: Play) -> dict[str, Any]:
@@ -29,7 +33,8 @@ def as_document(play: Play) -> dict[str, Any]:
         },
         "retried_request": {
             "process_instance_key": str(evidence.retried_key) if evidence.retried_key else None,
-            "story": [moment._asdict() for moment in evidence.story],
+            "attempts": [row._asdict() for row in evidence.retried_attempts],
+            "story": evidence.story,
         },
         "seed": play.seed,
         "traffic_s": play.traffic_s,
@@ -78,9 +83,10 @@ def _lines(play: Play) -> Iterator[str]:
     yield from _table(("replica", "attempts", "share", "ok", "failed"), shares)
     if evidence.retried_key:
         yield ""
-        yield _title(f"One retried request, step by step (process instance {evidence.retried_key})")
-        for moment in evidence.story:
-            yield f"  {moment.at_ms:9.2f} ms  {moment.what:<28} {moment.detail}"
+        yield _title(f"One retried request, step by step (conch explain {evidence.retried_key})")
+        width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
+        for sentence in evidence.story:
+            yield textwrap.fill(sentence, width, initial_indent="  - ", subsequent_indent="    ")
     yield ""
     for check in play.checks:
         mark = click.style("✓", fg="green") if check.holds else click.style("✗", fg="red", bold=True)

@@ -63,8 +63,8 @@ def script(count: int, seed: int) -> list[Request]:
             tensor = {"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [text]}
             requests.append(Request("infer", "embed", {"id": str(number), "inputs": [tensor]}, feature))
             continue
-        # Slow enough that some are always under way, and that every stream has begun before it ends.
-        body = {"text_input": text, "max_tokens": chance.randint(8, 24), "delay_ms": chance.randint(5, 20)}
+        # Slow enough that some are always under way; quick enough for the small model, which answers one at a time.
+        body = {"text_input": text, "max_tokens": chance.randint(6, 16), "delay_ms": chance.randint(5, 15)}
         if kind < 4:
             requests.append(Request("generate_stream", "chat", body, feature))
         else:
