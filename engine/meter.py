@@ -26,7 +26,7 @@ class Meter:
         self._step_seconds: dict[str, Callable[[float], None]] = {}
 
     def count(self, run: Run, records: tuple[Record, ...]) -> None:
-        """Count the facts of one step, and note on the run which replica was tried last."""
+        """Count the facts of one step, and note on the run which replica was tried last and how long it took."""
         for position, _, body in records:
             if position < 0:
                 continue
@@ -35,6 +35,7 @@ class Meter:
             elif isinstance(body, AttemptMade):
                 run.attempts = body.attempt_no
                 run.replica = body.attempt.replica
+                run.waited_us += body.attempt.done_at_us - body.attempt.sent_at_us
             elif isinstance(body, IncidentRaised):
                 self._telemetry.incidents.labels(body.error_code).inc()
 

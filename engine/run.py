@@ -51,6 +51,7 @@ class Run:
         "commit_timeout_s",
         "key",
         "replica",
+        "waited_us",
     )
 
     def __init__(self, key: Key, call: InferenceCall, cancel: Canceller, commit_timeout_s: float):
@@ -59,6 +60,7 @@ class Run:
         self.commit_timeout_s = commit_timeout_s
         self.attempts = 0
         self.replica: str | None = None
+        self.waited_us = 0  # for replicas, over all attempts
         self._cancel = cancel
         self._answer: InferenceAnswer | None = None
         self._chunks: deque[Chunk] = deque()

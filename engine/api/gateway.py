@@ -35,6 +35,10 @@ class FleetView(Protocol):
         """For each configured model the names of the replicas that really serve it."""
 
 
+def _by_operation(histogram: Histogram) -> dict[Operation, Histogram]:
+    return {operation: histogram.labels(operation.value) for operation in Operation}
+
+
 class Gateway:
     """Everything behind the routes. Belongs to one event loop."""
 
@@ -66,9 +70,8 @@ class Gateway:
         self._fleet = fleet
         self._lease_held = lease_held
         self._requests: dict[tuple[Operation, str, str], Counter] = {}
-        self._seconds: dict[Operation, Histogram] = {
-            operation: telemetry.request_seconds.labels(operation.value) for operation in Operation
-        }
+        self._seconds = _by_operation(telemetry.request_seconds)
+        self._overhead_seconds = _by_operation(telemetry.overhead_seconds)
 
     # --- the hot path -------------------------------------------------------------------------------------------
 
@@ -99,7 +102,15 @@ class Gateway:
             counter = self.telemetry.requests.labels(operation.value, model, outcome)
             self._requests[(operation, model, outcome)] = counter
         counter.inc()
-        self._seconds[operation].observe((self.now_us() - arrived_at_us) / 1_000_000)
+        took_us = self.now_us() - arrived_at_us
+        self._seconds[operation].observe(took_us / 1_000_000)
+        self._overhead_seconds[operation].observe(max(0, took_us - run.waited_us) / 1_000_000)
+
+    def observe_first_token(self, run: Run, arrived_at_us: int) -> None:
+        """Measure the time to a stream's first token, as it leaves for the client."""
+        model = self.telemetry.model(run.call.model)
+        seconds = (self.now_us() - arrived_at_us) / 1_000_000
+        self.telemetry.time_to_first_token_seconds.labels(model).observe(seconds)
 
     # --- refusals -----------------------------------------------------------------------------------------------
 

@@ -65,8 +65,10 @@ class InferenceEndpoint:
         watch = DisconnectWatch(receive, lambda: run.cancel(*_LEFT), at_once=streaming)
         outcome = "unanswered"
         try:
-            say = self._stream if streaming else self._answer_once
-            outcome = await say(send, run, request_id, call.client_id)
+            if streaming:
+                outcome = await self._stream(send, run, request_id, call.client_id, arrived_at_us)
+            else:
+                outcome = await self._answer_once(send, run, request_id, call.client_id)
         finally:
             watch.close()
             gateway.observe(self._operation, run, arrived_at_us, outcome)
@@ -94,7 +96,7 @@ class InferenceEndpoint:
             return await _say_refused(send, refusal, request_id, run)
         return await _say_result(send, result, request_id, run, client_id)
 
-    async def _stream(self, send: Send, run: Run, request_id: str, client_id: str) -> str:
+    async def _stream(self, send: Send, run: Run, request_id: str, client_id: str, arrived_at_us: int) -> str:
         """Server-sent events in Triton's form. Until the first chunk an error is a plain answer with its own status."""
         opened = False
         try:
@@ -102,6 +104,7 @@ class InferenceEndpoint:
                 if not opened:
                     await _open_stream(send, run, request_id)
                     opened = True
+                    self._gateway.observe_first_token(run, arrived_at_us)
                 await send(_body(b"data: " + chunk.data + b"\n\n", more=True))
             result = await run.result()
         except Rejected as refusal:

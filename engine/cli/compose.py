@@ -80,7 +80,11 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
         keeping = await _keep_partitions(url)
         stack.callback(keeping.cancel)
         journal = PostgresJournal(
-            url, lease, journal_limits(settings.journal), allow_unsafe=settings.postgres.allow_unsafe
+            url,
+            lease,
+            journal_limits(settings.journal),
+            telemetry=telemetry,
+            allow_unsafe=settings.postgres.allow_unsafe,
         )
         await journal.start()
         definitions = Definitions(database)

@@ -5,11 +5,15 @@ Never writes, except where a test says that it tampers. Called by the system tes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
 
 Row = dict[str, Any]
 
@@ -29,6 +33,7 @@ class Audit:
     def ask(self, query: str, *values: object) -> list[Row]:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(self._url, autocommit=True, row_factory=dict_row)
+            set_json_loads(partial(json.loads, parse_float=Decimal), self._connection)
         return self._connection.execute(query.encode(), values).fetchall()
 
     def tamper(self, statement: str, *values: object) -> None:
