@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from engine.errors import meaning_of
@@ -32,8 +33,10 @@ from engine.records import (
     UsageMeasured,
 )
 from engine.store import binary, command_log, json_text
-from engine.store.binary import NULL, PG_EPOCH_US, bigint, boolean, instant, integer, label, numeric, text
-from engine.store.json_text import Poison
+from engine.store.binary import NULL, PG_EPOCH_US, bigint, boolean, instant, integer, jsonb, label, numeric, text
+from engine.store.binary import int4 as _int4
+from engine.store.binary import int8 as _int8
+from engine.store.json_text import Poison, dumps
 
 HEAD: Final = ("position", "recorded_at")
 CONSTANT: Final = (
@@ -89,6 +92,7 @@ _NO_USAGE = NULL * len(USAGE)
 _NO_JSON = NULL * len(JSON)
 
 _head = struct.Struct(">hiqiq").pack
+_WIDTH = len(COLUMNS)
 _keys_and_day = struct.Struct(">iqiqiiiiiiih").pack
 _key_and_day = struct.Struct(">iq4siiiiiih").pack  # no definition: process_definition_key and process_version null
 _span = struct.Struct(">iqiqiq").pack
@@ -138,7 +142,7 @@ def encode_fact(instance: InstanceContext, record: Record) -> EncodedRow:
     Raises TypeError for a value that is no JSON, ValueError for a request id that is no UUID.
     """
     position, at_us, body = record
-    head = _head(len(COLUMNS), 8, position, 8, at_us - PG_EPOCH_US) + instance.encoded
+    head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US) + instance.encoded
     encode = _ENCODERS[type(body)]
     try:
         return EncodedRow(position, head + encode(body), instance.sanitized)
@@ -159,14 +163,14 @@ def encode_commands(
     instance: InstanceContext, first_ordinal: int, at_us: int, commands: list[bytes], sanitized: bool
 ) -> EncodedRow:
     """One row for consecutive commands of an instance; its instant is that of the first."""
-    head = _head(len(COLUMNS), 8, -first_ordinal, 8, at_us - PG_EPOCH_US) + instance.encoded
-    data = head + _COMMAND_BODY + binary.jsonb(command_log.pack(commands)) + NULL * 2
+    head = _head(_WIDTH, 8, -first_ordinal, 8, at_us - PG_EPOCH_US) + instance.encoded
+    data = head + _COMMAND_BODY + jsonb(command_log.pack(commands)) + NULL * 2
     return EncodedRow(-first_ordinal, data, sanitized or instance.sanitized)
 
 
 def tail_of_batch(writer_id: int, writer_epoch: int, batch_no: int) -> bytes:
     """What the tails of one batch share, between `sanitized` and the leaf number."""
-    return binary.int2(2, writer_id) + binary.int8(8, writer_epoch) + binary.int8(8, batch_no) + b"\0\0\0\4"
+    return binary.int2(2, writer_id) + _int8(8, writer_epoch) + _int8(8, batch_no) + b"\0\0\0\4"
 
 
 def _constant(key: Key, tags: Tags, definition: DefinitionRef | None) -> bytes:
@@ -206,29 +210,33 @@ def _instance_started(fact: InstanceStarted) -> bytes:
         (
             _STARTED, binary.uuid(start.request_id), boolean(start.online), NULL, label(start.engine_version),
             _STARTED_GAP, text(model) if isinstance(model, str) else NULL, _STARTED_REST,
-            binary.jsonb(json_text.dumps(start.variables)), NULL,
+            jsonb(dumps(start.variables)), NULL,
         )
     )
 
 
 _ACTIVITY = label("activity") + _NO_REQUEST
-_ACTIVITY_REST = (
-    NULL + _NO_COUNTS + _NO_CALL + _NO_ATTEMPT + _NO_DECISION + _NO_USAGE + NULL
-)  # from incident_key to payload
+_ACTIVITY_REST = _NO_COUNTS + _NO_CALL + _NO_ATTEMPT + _NO_DECISION + _NO_USAGE + NULL  # from `attempts` to `payload`
+_NO_ERROR_REST = _NO_ERROR + _ACTIVITY_REST
+
+
+@lru_cache(maxsize=4_096)
+def _element(element_id: str, element_type: str, element_name: str, state: str) -> bytes:
+    return text(element_id) + text(element_type) + text(element_name) + text(state)
 
 
 def _activity_ended(fact: ActivityEnded) -> bytes:
-    started_at_us, ended_at_us, variables = fact.started_at_us, fact.ended_at_us, fact.variables
+    key, element_id, element_type, element_name, state, started_at_us, ended_at_us, job_key = fact[:8]
+    error_code, message, taken_flow_ids, variables = fact[11:]
     return b"".join(
         (
-            _ACTIVITY, binary.int8(8, fact.activity_instance_key), label(fact.element_id),
-            label(fact.element_type), label(fact.element_name), label(fact.state),
+            _ACTIVITY, _int8(8, key), _element(element_id, element_type, element_name, state),
             _span(8, started_at_us - PG_EPOCH_US, 8, ended_at_us - PG_EPOCH_US, 8, ended_at_us - started_at_us),
-            _job(fact),
-            binary.text_array(tuple(fact.taken_flow_ids)), label(fact.error_code), text(fact.message),
-            _ACTIVITY_REST,
-            NULL if variables is None else binary.jsonb(json_text.dumps(variables)),
-            NULL,
+            NULL * 4 if job_key is None else _job(fact),
+            binary.text_array(tuple(taken_flow_ids)),
+            _NO_ERROR_REST if error_code is None and message is None
+            else label(error_code) + text(message) + NULL + _ACTIVITY_REST,
+            NULL if variables is None else jsonb(dumps(variables)), NULL,
         )
     )
 
@@ -236,9 +244,7 @@ def _activity_ended(fact: ActivityEnded) -> bytes:
 def _job(fact: ActivityEnded) -> bytes:
     key, queued = fact.job_key, fact.job_queued_at_us
     started, finished = fact.job_started_at_us, fact.job_finished_at_us
-    if key is None:
-        return NULL * 4
-    if queued is None or started is None or finished is None:
+    if key is None or queued is None or started is None or finished is None:
         return bigint(key) + instant(queued) + instant(started) + instant(finished)
     return _four(8, key, 8, queued - PG_EPOCH_US, 8, started - PG_EPOCH_US, 8, finished - PG_EPOCH_US)
 
@@ -252,9 +258,9 @@ def _attempt_made(fact: AttemptMade) -> bytes:
     attempt = fact.attempt
     return b"".join(
         (
-            _ATTEMPT, binary.int8(8, fact.activity_instance_key), label(fact.element_id), _UNNAMED_ELEMENT,
+            _ATTEMPT, _int8(8, fact.activity_instance_key), label(fact.element_id), _UNNAMED_ELEMENT,
             _NO_LIFECYCLE, _NO_JOB, label(attempt.error_code), text(attempt.message), NULL, _NO_COUNTS,
-            binary.int4(4, fact.attempt_no), label(attempt.model), label(attempt.replica),
+            _int4(4, fact.attempt_no), label(attempt.model), label(attempt.replica),
             boolean(attempt.billable), label(attempt.pool), label(attempt.model_version),
             label(attempt.protocol), label(attempt.outcome),
             instant(attempt.sent_at_us), instant(attempt.first_chunk_at_us), instant(attempt.first_token_at_us),
@@ -274,9 +280,9 @@ def _decision_made(fact: DecisionMade) -> bytes:
     decision = fact.decision
     return b"".join(
         (
-            _DECISION, binary.int8(8, fact.activity_instance_key), label(fact.element_id), _DECISION_GAP,
+            _DECISION, _int8(8, fact.activity_instance_key), label(fact.element_id), _DECISION_GAP,
             label(decision.name), text(decision.chosen), text(decision.reason), _DECISION_REST,
-            binary.jsonb(json_text.dumps(decision.details)) if decision.details else NULL,
+            jsonb(dumps(decision.details)) if decision.details else NULL,
         )
     )
 
@@ -289,8 +295,8 @@ def _usage_measured(fact: UsageMeasured) -> bytes:
     usage = fact.usage
     return b"".join(
         (
-            _USAGE, binary.int8(8, fact.activity_instance_key), label(fact.element_id), _USAGE_GAP,
-            binary.int4(4, fact.attempt_no), label(usage.model), label(usage.replica), boolean(usage.billable),
+            _USAGE, _int8(8, fact.activity_instance_key), label(fact.element_id), _USAGE_GAP,
+            _int4(4, fact.attempt_no), label(usage.model), label(usage.replica), boolean(usage.billable),
             _NO_ATTEMPT, _NO_DECISION, label(usage.sku), numeric(usage.quantity), label(usage.unit),
             label(usage.price_id), numeric(usage.unit_price_usd), numeric(usage.cost_usd),
             boolean(usage.estimated), _NO_JSON,
@@ -307,7 +313,7 @@ def _incident_raised(fact: IncidentRaised) -> bytes:
         (
             _INCIDENT, bigint(fact.activity_instance_key), label(fact.element_id), NULL * 2,
             _NO_LIFECYCLE, _NO_JOB, label(fact.error_code), text(fact.message),
-            binary.int8(8, fact.incident_key), _INCIDENT_REST,
+            _int8(8, fact.incident_key), _INCIDENT_REST,
         )
     )
 
@@ -324,7 +330,7 @@ def _instance_ended(fact: InstanceEnded) -> bytes:
             _ENDED, binary.int2(2, http_status), NULL * 2, label(fact.end_element_id), NULL * 2,
             label(fact.state), _span(8, started, 8, ended, 8, ended - started), _NO_JOB,
             label(fact.error_code), text(fact.message), NULL,
-            binary.int4(4, fact.attempts), binary.int4(4, fact.activities), _ENDED_REST,
+            _int4(4, fact.attempts), _int4(4, fact.activities), _ENDED_REST,
         )
     )
 
@@ -342,7 +348,7 @@ def _refusal(refusal: Refusal) -> bytes:
             binary.int2(2, refusal.http_status), NULL, _REFUSAL_GAP,
             label(refusal.error_code), text(refusal.message), NULL, _NO_COUNTS, NULL,
             text(refusal.model or None), _REFUSAL_REST, numeric(Decimal(refusal.times)), _REFUSAL_END,
-            binary.jsonb(json_text.dumps({"operation": refusal.operation})),
+            jsonb(dumps({"operation": refusal.operation})),
         )
     )
 

@@ -13,19 +13,14 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
 from engine.errors import Code, ConchError, LeaseLost, Rejected
 from engine.records import Key, Record, Refusal
-from engine.store.encoding import (
-    EncodedRow,
-    InstanceContext,
-    encode_command,
-    encode_commands,
-    encode_fact,
-)
+from engine.store.batch import Batch
+from engine.store.encoding import EncodedRow, InstanceContext, encode_command, encode_fact
 from engine.telemetry import Telemetry
 
 log = logging.getLogger("conch.journal")
@@ -86,79 +81,6 @@ class JournalStats:
     lost_instances: int = 0
     dead_letters: int = 0
     outages: int = 0
-
-
-@dataclass(slots=True)
-class Commands:
-    """Consecutive commands of one instance that will share one row."""
-
-    instance: InstanceContext
-    first_ordinal: int
-    at_us: int
-    encoded: list[bytes]
-    sanitized: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """Rows that commit together, under one number of this writer."""
-
-    number: int
-    facts: list[tuple[InstanceContext, EncodedRow]] = field(default_factory=list)
-    commands: dict[Key, Commands] = field(default_factory=dict)
-    size_bytes: int = 0
-    due: bool = False
-    settled: bool = False
-    error: ConchError | None = None  # of every instance in the batch
-    failures: dict[Key, ConchError] = field(default_factory=dict)  # of single instances
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
-
-    @property
-    def size_rows(self) -> int:
-        return len(self.facts) + len(self.commands)
-
-    def add_command(self, instance: InstanceContext, record: Record, encoded: bytes, sanitized: bool) -> None:
-        commands = self.commands.get(instance.key)
-        if commands is None:
-            commands = self.commands[instance.key] = Commands(instance, -record.position, record.at_us, [])
-            self.size_bytes += len(instance.encoded)
-        commands.encoded.append(encoded)
-        commands.sanitized |= sanitized
-        self.size_bytes += len(encoded)
-
-    def add_facts(self, instance: InstanceContext, rows: list[EncodedRow]) -> None:
-        for row in rows:
-            self.facts.append((instance, row))
-            self.size_bytes += len(row.data)
-
-    def rows(self) -> list[tuple[InstanceContext, EncodedRow]]:
-        """Every row of instances that are still ours, commands first; the index is the leaf number."""
-        rows = []
-        for each in self.commands.values():
-            packed = encode_commands(each.instance, each.first_ordinal, each.at_us, each.encoded, each.sanitized)
-            rows.append((each.instance, packed))
-        rows += self.facts
-        ours = [item for item in rows if item[0].owned]
-        if len(ours) < len(rows):
-            for instance, _ in rows:
-                if not instance.owned and instance.key not in self.failures:
-                    self.lose(instance, "another process owns it")
-        return ours
-
-    def lose(self, instance: InstanceContext, reason: str) -> None:
-        """Give up an instance that another process owns."""
-        instance.owned = False
-        self.failures[instance.key] = LeaseLost(f"process instance {instance.key}: {reason}")
-
-    def wake(self, error: ConchError | None = None) -> None:
-        for waiter in self.waiters:
-            if waiter.done():
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
-        self.waiters.clear()
 
 
 class Commit:
@@ -233,13 +155,17 @@ class GroupCommitJournal:
         if not records:
             return self._barrier(instance, flush)
         # Everything is encoded before anything is taken: a record that cannot be leaves the batch as it was.
-        commands = [(record, *encode_command(record)) for record in records if record.position < 0]
-        facts = [encode_fact(instance, record) for record in records if record.position > 0]
+        facts, commands = [], []
+        for record in records:
+            if record.position > 0:
+                facts.append((instance, encode_fact(instance, record)))
+            else:
+                commands.append((record, *encode_command(record)))
         batch = self._gathering
         rows_before, bytes_before = batch.size_rows, batch.size_bytes
         for command in commands:
             batch.add_command(instance, *command)
-        batch.add_facts(instance, facts)
+        batch.add_facts(facts)
         self._rows += batch.size_rows - rows_before
         self._bytes += batch.size_bytes - bytes_before
         if batch.size_rows >= self.limits.batch_rows:

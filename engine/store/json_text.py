@@ -16,6 +16,7 @@ import orjson
 _MAX_EXPONENT = 6_144
 _INT64 = range(-(1 << 63), 1 << 63)
 _REPLACEMENT = "\ufffd"
+_DIGITS = frozenset("0123456789")
 
 
 class Poison(ValueError):
@@ -67,6 +68,9 @@ def clean_text(value: str) -> str:
 
 def number_text(value: Decimal) -> str:
     """A finite decimal without exponent, as Postgres prints it. Raises TypeError for what no JSON number can be."""
+    text = str(value)
+    if text[0] in _DIGITS and "E" not in text:
+        return text
     if not value.is_finite() or abs(value.adjusted()) > _MAX_EXPONENT:
         raise TypeError(f"{value} is not a number that JSON can carry")
     text = format(value, "f")

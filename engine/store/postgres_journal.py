@@ -18,12 +18,14 @@ from tenacity import stop_after_delay, stop_never
 from engine.errors import Code, ConchError, Rejected
 from engine.records import Key
 from engine.store import binary, partitions
+from engine.store.batch import Batch
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
 from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
-from engine.store.journal import Batch, GroupCommitJournal, JournalDown, JournalLimits
+from engine.store.journal import GroupCommitJournal, JournalDown, JournalLimits
 from engine.telemetry import Telemetry
 
 COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+_REFUSED: Final = (errors.DataError, errors.ProgramLimitExceeded, errors.StatementTooComplex)  # the fault of a row
 _leaf = struct.Struct(">i").pack
 _Rows = list[tuple[InstanceContext, EncodedRow]]
 
@@ -128,7 +130,7 @@ class PostgresJournal(GroupCommitJournal):
                     return
                 await partitions.ensure(connection, (partitions.day_of(each.key) for each, _ in rows))
                 made_partitions = True
-            except errors.DataError as error:
+            except _REFUSED as error:
                 if isinstance(error, errors.BadCopyFileFormat):
                     raise  # the table is not the one that this version writes: no row is to blame
                 await self._bury(connection, batch, rows)
@@ -190,7 +192,7 @@ class PostgresJournal(GroupCommitJournal):
             return []
         except errors.UniqueViolation:
             raise
-        except (errors.DataError, errors.IntegrityError) as error:
+        except (errors.IntegrityError, *_REFUSED) as error:
             if len(rows) > 1:
                 middle = len(rows) // 2
                 return [
