@@ -71,6 +71,7 @@ class ModelHealth:
         self.up = False
         self.reason = "not probed yet"
         self.probe_soon = asyncio.Event()
+        self.answers = 0  # that attempts got: a model that answers them is alive, however late the probe's turn comes
         self._failures_out = settings.probes.failures_out
         self._successes_in = 1
         self._successes_after_down = settings.probes.successes_in
@@ -100,6 +101,10 @@ class ModelHealth:
         """An attempt found that the replica cannot serve the model: out of rotation until probes pass again."""
         self._successes = 0
         self._take_out(reason)
+        self.probe_soon.set()
+
+    def suspect(self) -> None:
+        """An attempt took too long: probe now rather than at the next interval."""
         self.probe_soon.set()
 
     def _take_out(self, reason: str) -> None:
@@ -156,18 +161,6 @@ class Fleet:
         if model in self.models:
             self._turns[model, replica] = next_turn
         return Lease(self.replicas[replica])
-
-    def lost(self, replica: str, model: str, reason: str) -> None:
-        """An attempt found that `replica` cannot serve `model`."""
-        health = self.health.get(model, {}).get(replica)
-        if health is not None:
-            health.lost(reason)
-
-    def suspect(self, replica: str, model: str) -> None:
-        """An attempt took too long: probe now rather than at the next interval."""
-        health = self.health.get(model, {}).get(replica)
-        if health is not None:
-            health.probe_soon.set()
 
     def readiness(self) -> dict[str, list[str]]:
         """For each model the replicas on which it answers."""

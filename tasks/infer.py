@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import orjson
 
 from engine import Chunk, Code, InferenceAnswer, Operation, TaskContext, Tensor, task
-from tasks.fleet import Lease, Replica
+from tasks.fleet import Lease
 from tasks.generate import EXACTLY_ONE, ModelCard, body_of, map_body
 from tasks.meter import Meter
 from tasks.resources import Resources, refusal
@@ -76,7 +76,8 @@ class _Attempt:
         self.number = wanted.attempts + 1
         self.tried = [*wanted.tried, wanted.replica]
         self.settings = ctx.resources.models[wanted.model]
-        self.replica: Replica = ctx.resources.fleet.replicas[wanted.replica]
+        self.health = ctx.resources.fleet.health[wanted.model][wanted.replica]
+        self.replica = self.health.replica
         self.lease = ctx.resources.ticket_of(ctx).take_lease(wanted.replica) or Lease(self.replica)
         self.meter = Meter(ctx, wanted.replica, wanted.pool, wanted.model)
 
@@ -122,9 +123,7 @@ class _Attempt:
             response = await self.replica.client.infer(self._addressed(request, limit_s), limit_s)
         except CallFailed as failure:
             raise self._explained(failure, own) from None
-        outputs = outputs_of(response)
-        self.meter.saw(response.model_version, outputs, streamed=streamed)
-        return response, outputs
+        return response, self._seen(response, streamed=streamed)
 
     async def _exactly_one(self, request: Any) -> tuple[Any, tuple[Tensor, ...]]:
         """A decoupled model may answer with any number of responses; generate stands for one."""
@@ -143,9 +142,13 @@ class _Attempt:
             raise self._explained(failure, own) from None
         if len(answers) != 1:
             raise CallFailed(Code.INPUT_REFUSED, EXACTLY_ONE)
-        outputs = outputs_of(answers[0])
-        self.meter.saw(answers[0].model_version, outputs, streamed=False)
-        return answers[0], outputs
+        return answers[0], self._seen(answers[0], streamed=False)
+
+    def _seen(self, response: Any, *, streamed: bool) -> tuple[Tensor, ...]:
+        self.health.answers += 1
+        outputs = outputs_of(response)
+        self.meter.saw(response.model_version, outputs, streamed=streamed)
+        return outputs
 
     async def _one_chunk(self, request: Any) -> None:
         """A model that is not decoupled has one answer; the unary call tells errors apart by their status."""
@@ -164,9 +167,7 @@ class _Attempt:
         try:
             async with aclosing(stream) as responses:
                 async for response in responses:
-                    outputs = outputs_of(response)
-                    self.meter.saw(response.model_version, outputs, streamed=True)
-                    await self._emit(response, outputs)
+                    await self._emit(response, self._seen(response, streamed=True))
         except StreamStalled:
             raise self._stalled() from None
         except CallFailed as failure:
@@ -176,9 +177,9 @@ class _Attempt:
     def refuse(self, failure: CallFailed) -> NoReturn:
         """Record the failed attempt and throw it at the diagram."""
         if failure.takes_out:
-            self.ctx.resources.fleet.lost(self.wanted.replica, self.wanted.model, failure.message)
+            self.health.lost(failure.message)
         elif failure.code is Code.REPLICA_TIMEOUT:
-            self.ctx.resources.fleet.suspect(self.wanted.replica, self.wanted.model)
+            self.health.suspect()
         elif failure.code is Code.INPUT_REFUSED and failure.grpc_status:
             self.replica.forget_card(self.wanted.model)  # the server's inputs may have changed
         self.meter.failed(failure)

@@ -2,7 +2,8 @@
 Never delays traffic, stops a start, or is billed; each probe has its own timeout and a marked request id.
 Called by open_resources, which ends the probes with the process.
 
-A server's own readiness is not trusted: it stays ready while the process that runs a model is dead.
+A server's own readiness is not trusted: it stays ready while the process that runs a model is dead. A probe that times
+out while the model answers requests says that the model is busy, which must not take it out of rotation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tasks.verdicts import CallFailed
 
 REQUEST_ID_PREFIX = "conch-probe-"
 _WHILE_DOWN_S = 0.25  # at most: a replica that comes back is noticed soon
+_TOO_LATE = "DEADLINE_EXCEEDED"
 _MIN_PAUSE_S = 0.05  # a probe that took its whole interval must not be followed by the next without a pause
 _VALUES: dict[str, object] = {"BYTES": "probe", "BOOL": False}  # numbers are 0
 _ONE_TOKEN = "max_tokens"  # an optional input of this name is set to 1, so that a text model answers briefly
@@ -68,21 +70,26 @@ class Probes:
 
     async def probe(self, health: ModelHealth) -> None:
         """Probe once and note the result."""
-        began, outcome = perf_counter(), "failed"
+        began, answers = perf_counter(), health.answers
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._ask(health)
             outcome = "ok"
             health.passed()
-        except TimeoutError:
-            outcome = "timeout"
-            health.failed(f"no answer within probes.timeout_ms ({self._timeout_s * 1000:.0f})", at_once=False)
-        except CallFailed as failure:
-            health.failed(f"{failure.code}: {failure.message}", at_once=failure.takes_out)
+        except (TimeoutError, CallFailed) as error:
+            if isinstance(error, CallFailed) and error.grpc_status != _TOO_LATE:
+                outcome = "failed"
+                health.failed(f"{error.code}: {error.message}", at_once=error.takes_out)
+            elif health.answers != answers:
+                outcome = "busy"
+            else:
+                outcome = "timeout"
+                text = f"no answer within probes.timeout_ms ({self._timeout_s * 1000:.0f})"
+                health.failed(text, at_once=False)
         except Exception as fault:  # a fault of ours must fail this probe, not end all later ones
+            outcome = "failed"
             health.failed(f"the probe itself failed: {fault!r}", at_once=False)
-        finally:
-            self._seconds.labels(health.replica.name, outcome).observe(perf_counter() - began)
+        self._seconds.labels(health.replica.name, outcome).observe(perf_counter() - began)
 
     async def _ask(self, health: ModelHealth) -> None:
         client, model = health.replica.client, health.model

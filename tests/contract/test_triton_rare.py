@@ -11,6 +11,8 @@ from tritonclient.grpc import service_pb2
 
 from engine import BpmnError, Code, InferenceCall, Operation, Settings, Tensor
 from tasks.resources import Resources
+from tasks.triton import TritonClient
+from tasks.verdicts import CallFailed
 from tests.fakes.triton_wire import FakeTriton, Script, fake_triton, hang, refuse, reply, response
 from tests.task_calls import Request, generate_call, infer_call, now_us, opened, requested, until
 
@@ -392,6 +394,54 @@ def test_without_a_healthy_replica_the_reasons_are_told() -> None:
                 assert request.variables["error"]["retryable"] is True
                 [decision] = request.decisions
                 assert (decision.name, decision.chosen) == ("route", None)
+
+    asyncio.run(run())
+
+
+def test_a_busy_model_stays_in_rotation_while_it_answers_requests() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(LIMIT_S), fake_triton() as fake:
+            probes = {"interval_ms": 60_000, "timeout_ms": 200, "failures_out": 1}
+            replicas = [{"name": "a", "grpc": fake.grpc_url}]
+            made = {"replicas": replicas, "models": [{"name": "embed"}], "probes": probes}
+            async with opened(Settings.model_validate(made)) as resources:
+                health = resources.fleet.health["embed"]["a"]
+                fake.probes_answered.clear()
+                health.suspect()
+                await until(lambda: fake.probes_waiting == 1)
+                async with requested(resources, infer_call("embed", "x")) as request:
+                    await request.run(*TOPICS)
+                await until(lambda: fake.cancelled == 1)
+                assert health.up
+                health.suspect()
+                await until(lambda: not health.up)
+                fake.probes_answered.set()
+
+    asyncio.run(run())
+
+
+def test_a_unary_call_with_a_second_answer_ends_at_its_deadline() -> None:
+    async def run() -> None:
+        async def twice(_: Any, context: Any) -> None:
+            for _ in range(2):
+                await context.write(response("embed").SerializeToString())
+            await asyncio.get_running_loop().create_future()
+
+        server = grpc.aio.server()
+        handler: Any = grpc.stream_stream_rpc_method_handler(twice)
+        handlers = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelInfer": handler})
+        server.add_generic_rpc_handlers((handlers,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        client = TritonClient(f"127.0.0.1:{port}")
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                with pytest.raises(CallFailed) as failed:
+                    await client.infer(service_pb2.ModelInferRequest(model_name="embed"), 0.2)
+            assert failed.value.code in (Code.REPLICA_TIMEOUT, Code.REPLICA_ERROR, Code.UNSUPPORTED)
+        finally:
+            await client.close()
+            await server.stop(None)
 
     asyncio.run(run())
 

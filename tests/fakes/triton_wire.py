@@ -48,6 +48,8 @@ class FakeTriton:
     requests: list[Any] = field(default_factory=list)
     timeouts_s: list[float] = field(default_factory=list)
     cancelled: int = 0
+    probes_answered: asyncio.Event = field(default_factory=asyncio.Event)
+    probes_waiting: int = 0
     scripts: dict[str, deque[Script]] = field(default_factory=dict)
 
     @property
@@ -67,6 +69,7 @@ class FakeTriton:
 async def fake_triton() -> AsyncIterator[FakeTriton]:
     """A server on a free port of the loopback interface."""
     fake, server = FakeTriton(), grpc.aio.server()
+    fake.probes_answered.set()
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(_Servicer(fake), server)
     fake.port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -134,6 +137,9 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
         described = await self._described(request.model_name, request.model_version, context)
         if script := self._next(request):
             return await self._counting_cancels(script(request, context))
+        if request.id.startswith("conch-probe-") and not self.fake.probes_answered.is_set():
+            self.fake.probes_waiting += 1
+            await self._counting_cancels(self.fake.probes_answered.wait())
         if described.get("decoupled"):
             text = "ModelInfer RPC doesn't support models with decoupled transaction policy"
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
