@@ -10,7 +10,7 @@ from collections.abc import Callable
 from engine.bpmn.definition import ElementType
 from engine.records import ActivityEnded, AttemptMade, IncidentRaised, Record
 from engine.run import Run
-from engine.telemetry import Telemetry
+from engine.telemetry import OTHER, Telemetry
 
 _SERVICE_TASK = ElementType.SERVICE_TASK.value
 
@@ -45,12 +45,14 @@ class Meter:
         if count is None:
             label = self._telemetry.element(ended.element_id)
             count = self._telemetry.steps.labels(label, ended.state).inc
-            self._steps[picked] = count
+            if label != OTHER:
+                self._steps[picked] = count
         count()
         if ended.element_type == _SERVICE_TASK:
             observe = self._step_seconds.get(ended.element_id)
             if observe is None:
                 label = self._telemetry.element(ended.element_id)
                 observe = self._telemetry.step_seconds.labels(label).observe
-                self._step_seconds[ended.element_id] = observe
+                if label != OTHER:
+                    self._step_seconds[ended.element_id] = observe
             observe((ended.ended_at_us - ended.started_at_us) / 1e6)

@@ -85,6 +85,7 @@ class Recovery:
     ):
         self._ownership = ownership
         self._beat_s = ownership.lease_s / 3
+        self._claimed: list[DeadProcess] = []  # by us, and not yet looked after
         self._journal = journal
         self._keys = keys
         self._now_us = now_us
@@ -119,20 +120,22 @@ class Recovery:
                 await self.close([strays[0].key])
             strays.pop(0)
 
-    async def take_over(self) -> int:
-        """Close every open instance of the processes that are dead by now; returns how many were closed."""
-        closed = 0
-        for dead in await self._ownership.claim_dead():
-            keys = await self._ownership.open_instances(dead)
-            done = await self.close(keys)
-            closed += done
-            if done == len(keys):
-                await self._ownership.mark_recovered(dead)
-            log.warning(
-                "dead process recovered",
-                extra={"owner": dead.owner, "epoch": dead.epoch, "closed": done, "left_open": len(keys) - done},
-            )
-        return closed
+    async def take_over(self) -> None:
+        """Close every open instance of the processes that are dead by now."""
+        self._claimed += await self._ownership.claim_dead()
+        while self._claimed:
+            await self._recover(self._claimed[0])  # while the store is away it stays claimed, and first in line
+            self._claimed.pop(0)
+
+    async def _recover(self, dead: DeadProcess) -> None:
+        keys = await self._ownership.open_instances(dead)
+        done = await self.close(keys)
+        if done == len(keys):
+            await self._ownership.mark_recovered(dead)
+        log.warning(
+            "dead process recovered",
+            extra={"owner": dead.owner, "epoch": dead.epoch, "closed": done, "left_open": len(keys) - done},
+        )
 
     async def close(self, keys: Sequence[Key]) -> int:
         """End these instances as aborted; returns how many have a durable end now."""

@@ -25,19 +25,7 @@ from engine.job import Fresh, RunningJob, place_of, unknown_topic
 from engine.keys import KeySource
 from engine.live import Live
 from engine.meter import Meter
-from engine.records import (
-    Cancel,
-    Command,
-    DefinitionRef,
-    Job,
-    Key,
-    Outcome,
-    Start,
-    Tags,
-    Timer,
-    TimerFired,
-    Variables,
-)
+from engine.records import Cancel, Command, DefinitionRef, Job, Key, Outcome, Start, Tags, Timer, TimerFired, Variables
 from engine.recovery import Ownership, Recovery
 from engine.registry import Registry, TaskContext
 from engine.run import Run, owned_elsewhere
@@ -49,9 +37,8 @@ from engine.telemetry import Telemetry
 log = logging.getLogger("conch.runtime")
 
 STOP_GRACE_S = 5.0  # a cancelled task that has not ended by then is left behind
-COARSE_US = (
-    20_000  # a loop's timer may fire this early; more means that the wall clock was set back, and then it is due
-)
+SLOW_S = 0.05  # an apply that keeps everybody else waiting for longer is worth a line in the log
+COARSE_US = 20_000  # a loop may fire this early; more means that the wall clock was set back, and then it is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +82,7 @@ class Runtime:
         self._slices = Slices(settings.slice_ms / 1000, self._turn)
         self._gate = Gate(journal, ownership, settings.max_instances)
         self._emptied: asyncio.Event | None = None
-        self.left_open = 0  # instances dropped without an end by `abort`
+        self._dropped = 0  # instances that `abort` has left without an end
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -116,8 +103,7 @@ class Runtime:
             await recovery.beat()
         except LeaseLost as lost:
             self._gate.close(Code.JOURNAL_UNAVAILABLE, "another process has taken this gateway for dead")
-            for live in tuple(self._live.values()):
-                self._lose(live, owned_elsewhere(lost))
+            self._lose_all(owned_elsewhere(lost))
             raise
 
     async def __aexit__(
@@ -147,9 +133,8 @@ class Runtime:
     def abort(self) -> None:
         """Drop every instance at once. Its rows stay open: whoever takes them over closes them as aborted."""
         self._gate.close(Code.DRAINING, "the gateway was stopped")
-        self.left_open += len(self._live)
-        for live in tuple(self._live.values()):
-            self._lose(live, Rejected(Code.ABORTED, "the gateway was stopped before the request was done"))
+        self._dropped += len(self._live)
+        self._lose_all(Rejected(Code.ABORTED, "the gateway was stopped before the request was done"))
 
     async def _empty(self) -> None:
         if self._live:
@@ -160,6 +145,11 @@ class Runtime:
     def active(self) -> int:
         """Process instances in memory."""
         return len(self._live)
+
+    @property
+    def left_open(self) -> int:
+        """Instances of this process that somebody else has to close."""
+        return self._dropped + len(self._strays)
 
     # --- admission ----------------------------------------------------------------------------------------------
 
@@ -193,7 +183,7 @@ class Runtime:
         try:
             self._apply(live, start)
         except BaseException:
-            self._leave(live)
+            self._lose(live, Rejected(Code.ENGINE_FAULT, "the request could not be started"))
             raise
         self._turn(live)
         return run
@@ -240,10 +230,8 @@ class Runtime:
             if running is not None and refused.code != Code.STALE:
                 live.inbox.appendleft((None, running.unusable(refused, fresh)))
                 return
-            log.debug(
-                "command dropped",
-                extra={"process_instance_key": live.run.key, "command": kind.__name__, "code": refused.code},
-            )
+            extra = {"process_instance_key": live.run.key, "command": kind.__name__, "code": refused.code}
+            log.debug("command dropped", extra=extra)
 
     def _apply(self, live: Live, command: Command) -> None:
         """Apply one command and do what its step asks for. Raises Rejected; then nothing has changed."""
@@ -255,18 +243,21 @@ class Runtime:
             spent_s = perf_counter() - began
             self._slices.charge(spent_s)
         self._meter.apply_seconds(spent_s)
+        if spent_s > SLOW_S:
+            extra = {"process_instance_key": live.run.key, "ms": round(spent_s * 1000)}
+            log.warning("slow apply", extra=extra)
         self._keys.advance(step.next_key)
         live.at_us = at_us
         live.records += step.records
         self._meter.count(live.run, step.records)
         for key in step.disarm:
             live.timers.pop(key).cancel()
-        for key in step.stop:
-            self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
         for timer in step.arm:
             self._arm(live, timer)
         for job in step.start:
             self._start(live, job, at_us)
+        for key in step.stop:
+            self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
         if step.outcome is not None:
             if live.instance.fault is not None:
                 _log_fault(live.run.key, live.instance.fault)
@@ -289,16 +280,8 @@ class Runtime:
             self._feed(live, None, unknown_topic(job, at_us))
             return
         definition = self._registry[job.topic]
-        context = TaskContext(
-            job,
-            live.start.key,
-            live.start.request_id,
-            live.start.tags,
-            live.deadline_at_us,
-            self._resources,
-            live.run,
-            self._now_us,
-        )
+        key, _, _, request_id, tags, *_ = live.start
+        context = TaskContext(job, key, request_id, tags, live.deadline_at_us, self._resources, live.run, self._now_us)
         running = RunningJob(job, definition, context, self._now_us, at_us)
         live.jobs[job.key] = running
         if definition.effect:
@@ -339,10 +322,8 @@ class Runtime:
     def _leave_behind(self, live: Live, running: RunningJob) -> None:
         if running.finished:
             return
-        log.error(
-            "task ignores its cancellation",
-            extra={"process_instance_key": live.run.key, "job_key": running.job.key, "topic": running.job.topic},
-        )
+        extra = {"process_instance_key": live.run.key, "job_key": running.job.key, "topic": running.job.topic}
+        log.error("task ignores its cancellation", extra=extra)
         self._finish(live, running, running.stopped())
 
     # --- timers -------------------------------------------------------------------------------------------------
@@ -378,6 +359,10 @@ class Runtime:
             live.records.clear()
             self._leave(live)
             live.run.fail(error)
+
+    def _lose_all(self, error: Rejected) -> None:
+        for live in tuple(self._live.values()):
+            self._lose(live, Rejected(error.code, error.message))  # each run raises an exception of its own
 
     def _fail(self, live: Live, error: Exception) -> None:
         if not live.left:

@@ -16,12 +16,15 @@ from engine.errors import LeaseLost
 from engine.keys import key_writer
 from engine.records import Key
 from engine.recovery import Recorded, StoreAway
+from engine.store.batch import Batch
 from engine.store.binary import NULL, fields_of
 from engine.store.command_log import LoggedCommand, unpack
 from engine.store.encoding import COLUMNS, TAIL, EncodedRow, InstanceContext, encode_fact
-from engine.store.journal import Batch, JournalDown, JournalLimits, MemoryJournal
+from engine.store.journal import JournalDown, JournalLimits, MemoryJournal
 from engine.store.json_text import loads
 from engine.store.leases import GRACE_S, LEASE_S, DeadProcess
+
+CLAIM_S = 300.0
 
 
 class Fact(NamedTuple):
@@ -38,6 +41,7 @@ class Fact(NamedTuple):
 class _Process:
     leased_until_s: float
     claimed: bool = False
+    claimed_until_s: float = 0.0
     recovered: bool = False
 
 
@@ -170,8 +174,10 @@ class MemoryOwnership:
         dead = []
         for epoch, process in self._disk.processes.items():
             expired = process.leased_until_s + GRACE_S < self._now_s()
-            if epoch != self._epoch and expired and not process.recovered:
+            looked_after = process.recovered or process.claimed_until_s > self._now_s()
+            if epoch != self._epoch and expired and not looked_after:
                 process.claimed = True
+                process.claimed_until_s = self._now_s() + CLAIM_S
                 dead.append(DeadProcess(epoch, epoch, f"engine {epoch}"))
         return dead
 

@@ -10,10 +10,12 @@ import pytest
 from engine.errors import Code, Rejected
 from engine.inference import Operation
 from engine.records import Key
+from engine.recovery import Recorded, StoreAway
 from engine.run import RunResult
 from engine.store.journal import JournalLimits
+from engine.store.leases import GRACE_S, LEASE_S
 from tests.loop import now_us
-from tests.simulation.disk import Disk, FaultyJournal
+from tests.simulation.disk import CLAIM_S, Disk, FaultyJournal
 from tests.simulation.world import SHIPPED, Attempted, Script, World, failure, simulate, world
 
 RECOVERY_S = 60.0  # a lease, its grace, and the next look
@@ -124,7 +126,30 @@ def test_an_engine_that_dies_while_it_recovers_another_is_recovered_itself() -> 
         async with world(journal=journal, epoch=2):
             await asyncio.wait_for(journal.crashed.wait(), RECOVERY_S)
         async with world(journal=FaultyJournal(disk), epoch=3):
-            await asyncio.sleep(2 * RECOVERY_S)
+            await asyncio.sleep(CLAIM_S + RECOVERY_S)
+        check(disk, answered, begun)
+
+    simulate(main)
+
+
+def test_a_store_that_goes_away_in_the_middle_delays_recovery_by_one_look() -> None:
+    disk = Disk()
+
+    async def main() -> None:
+        answered, begun = await live_and_die(disk, 250, 30)
+        async with world(journal=FaultyJournal(disk, write_s=0), epoch=2) as engine:
+            await asyncio.sleep(LEASE_S + GRACE_S - 1)
+            load, loads = engine.ownership.load, list[Key]()
+
+            async def load_once_in_a_while(key: Key) -> Recorded | None:
+                loads.append(key)
+                if len(loads) in (3, 4):
+                    raise StoreAway("gone for a moment")
+                return await load(key)
+
+            engine.ownership.load = load_once_in_a_while  # type: ignore[method-assign]  # a fault of the network
+            await asyncio.sleep(30)
+            assert disk.processes[1].recovered
         check(disk, answered, begun)
 
     simulate(main)
