@@ -5,12 +5,14 @@ Called by the composition root.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
 
 from engine.api import operations
+from engine.api.exchange import Receive, Scope, Send
 from engine.api.inference import InferenceEndpoint
 from engine.inference import Operation
 
@@ -31,16 +33,39 @@ _OUR_HEADERS = {
 }
 
 
+class _App(FastAPI):
+    """A FastAPI application whose inference requests go straight to their endpoints.
+
+    The layers of middleware and the search through the routes would take as long as all else that HTTP costs here;
+    they have nothing to do for a request that the endpoint answers whole, errors included.
+    """
+
+    endpoints: Mapping[str, InferenceEndpoint] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            match scope["path"].split("/"):
+                case ["", "v2", "models", model, verb] if model and verb in self.endpoints:
+                    scope["path_params"] = {"model": model}
+                    return await self.endpoints[verb](scope, receive, send)
+                case ["", "v2", "models", model, "versions", version, verb] if (
+                    model and version and verb in self.endpoints
+                ):
+                    scope["path_params"] = {"model": model, "version": version}
+                    return await self.endpoints[verb](scope, receive, send)
+        return await super().__call__(scope, receive, send)
+
+
 def build_app(gateway: Gateway) -> FastAPI:
     """The ASGI application. Inference routes are raw endpoints: no dependency injection, no models per request."""
-    app = FastAPI(
+    app = _App(
         title="Conch",
         version=gateway.version,
         summary="Every inference request is a process you can read.",
         docs_url="/docs",
     )
-    for operation, (verb, _) in _PATHS.items():
-        endpoint = InferenceEndpoint(gateway, operation)
+    app.endpoints = {verb: InferenceEndpoint(gateway, operation) for operation, (verb, _) in _PATHS.items()}
+    for verb, endpoint in app.endpoints.items():
         for path in (f"/v2/models/{{model}}/{verb}", f"/v2/models/{{model}}/versions/{{version}}/{verb}"):
             app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(operations.routes(gateway))
