@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from engine import Chunk, Code, InferenceAnswer, Operation, TaskContext, Tensor, task
+from engine import Chunk, Code, InferenceAnswer, Operation, TaskContext, TaskError, Tensor, task
 from tasks.fleet import Lease
 from tasks.generate import EXACTLY_ONE, ModelCard, body_of, map_body
 from tasks.meter import Meter
@@ -55,7 +55,8 @@ async def infer(wanted: InferInput, ctx: TaskContext[Resources]) -> InferResult:
     except CallFailed as failure:
         attempt.refuse(failure)
     except asyncio.CancelledError as stop:
-        attempt.meter.stopped(str(stop.args[0]) if stop.args else "")
+        if attempt.sent:
+            attempt.meter.stopped(str(stop.args[0]) if stop.args else "")
         raise
     finally:
         attempt.lease.end()
@@ -73,6 +74,7 @@ class _Attempt:
     def __init__(self, wanted: InferInput, ctx: TaskContext[Resources]):
         self.ctx = ctx
         self.wanted = wanted
+        self.sent = False  # a request that is refused before it is sent is no attempt
         self.number = wanted.attempts + 1
         self.tried = [*wanted.tried, wanted.replica]
         self.settings = ctx.resources.models[wanted.model]
@@ -91,7 +93,7 @@ class _Attempt:
     async def _infer(self) -> None:
         request = self.ctx.resources.ticket_of(self.ctx).request
         if request is None:
-            raise CallFailed(Code.TASK_FAULT, "infer needs the request that admit encodes: put admit before it")
+            raise TaskError(Code.TASK_FAULT, "infer needs the request that admit encodes: put admit before it")
         response, outputs = await self._unary(request)
         self._deliver(response, outputs=outputs, parameters=parameters_of(response))
 
@@ -115,6 +117,7 @@ class _Attempt:
         try:
             return await self.replica.card_of(self.wanted.model, self.wanted.model_version, limit_s)
         except CallFailed as failure:
+            self.sent = True
             raise self._explained(failure, own) from None
 
     async def _unary(self, request: Any, *, streamed: bool = False) -> tuple[Any, tuple[Tensor, ...]]:
@@ -176,12 +179,10 @@ class _Attempt:
 
     def refuse(self, failure: CallFailed) -> NoReturn:
         """Record the failed attempt and throw it at the diagram."""
-        if failure.takes_out:
-            self.health.lost(failure.message)
-        elif failure.code is Code.REPLICA_TIMEOUT:
-            self.health.suspect()
-        elif failure.code is Code.INPUT_REFUSED and failure.grpc_status:
-            self.replica.forget_card(self.wanted.model)  # the server's inputs may have changed
+        if not self.sent:
+            attempts, tried = self.number - 1, self.tried[:-1]
+            raise refusal(failure.code, failure.message, attempts=attempts, tried=tried) from None
+        self._learn(failure)
         self.meter.failed(failure)
         streamed = self.meter.chunks > 0
         raise refusal(
@@ -194,8 +195,18 @@ class _Attempt:
             streamed=streamed,
         ) from None
 
+    def _learn(self, failure: CallFailed) -> None:
+        """What the failure says about the replica."""
+        if failure.takes_out:
+            self.health.lost(failure.message)
+        elif failure.code is Code.REPLICA_TIMEOUT:
+            self.health.suspect()
+        elif failure.code is Code.INPUT_REFUSED and failure.grpc_status:
+            self.replica.forget_card(self.wanted.model)  # the server's inputs may have changed
+
     def _addressed(self, request: Any, limit_s: float) -> Any:
         wanted, call = self.wanted, self.ctx.call
+        self.sent = True
         limit_us = int(limit_s * 1_000_000)
         asked_us = call.parameters.get("timeout", call.body.get("timeout"))
         if type(asked_us) is int and 0 < asked_us < limit_us:

@@ -155,11 +155,14 @@ class StreamStalled(Exception):
 
 
 async def _read(call: Any, wait_s: float) -> Any:
+    reading = asyncio.ensure_future(call.read())
     try:
-        async with asyncio.timeout(wait_s):
-            return await call.read()
-    except TimeoutError:
-        raise StreamStalled from None
+        await asyncio.wait((reading,), timeout=wait_s)  # awaiting the read would lose a cancellation's reason here too
+        if not reading.done():
+            raise StreamStalled
+        return reading.result()
+    finally:
+        reading.cancel()
 
 
 async def _failure(call: Any, status: grpc.StatusCode) -> CallFailed:

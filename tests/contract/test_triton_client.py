@@ -153,7 +153,7 @@ def test_generate_of_a_model_with_many_answers_is_refused_in_tritons_words(play:
 
 
 @pytest.mark.parametrize(
-    ("call", "code", "grpc_status", "words"),
+    ("call", "code", "status", "words"),
     [
         (infer_call("embed", "x", version="9"), Code.MODEL_NOT_FOUND, "NOT_FOUND", "version 9 is not found"),
         (
@@ -163,21 +163,31 @@ def test_generate_of_a_model_with_many_answers_is_refused_in_tritons_words(play:
             "unexpected inference input 'no'",
         ),
         (infer_call("chat", "x"), Code.UNSUPPORTED, "UNIMPLEMENTED", "decoupled transaction policy"),
-        (generate_call("chat", "x", max_tokens="many"), Code.INPUT_REFUSED, None, "INT32 needs a whole number"),
     ],
 )
 def test_what_the_caller_got_wrong_is_not_retryable(
-    play: Play, call: InferenceCall, code: Code, grpc_status: str | None, words: str
+    play: Play, call: InferenceCall, code: Code, status: str, words: str
 ) -> None:
     async def scenario(resources: Resources) -> None:
         error, request = await refused(resources, call)
         assert error.code == code
         assert words in error.message
         assert request.variables["error"]["retryable"] is False
-        assert request.variables["error"]["grpc_status"] == grpc_status
+        assert request.variables["error"]["grpc_status"] == status
         assert (request.attempts[0].outcome, request.attempts[0].error_code) == ("error", code)
         assert request.usage == []
         assert resources.fleet.health_of(call.model)[0] == ["a"]
+
+    play(scenario)
+
+
+def test_a_body_that_does_not_fit_the_model_is_refused_before_it_is_sent(play: Play) -> None:
+    async def scenario(resources: Resources) -> None:
+        error, request = await refused(resources, generate_call("chat", "x", max_tokens="many", stop=["x"]))
+        assert error.code == Code.INPUT_REFUSED
+        assert "input `max_tokens`: element 0 is a string, INT32 needs a whole number" in error.message
+        assert "`stop` is no input of the model" in error.message
+        assert (request.attempts, request.variables["attempts"], request.variables["tried"]) == ([], 0, [])
 
     play(scenario)
 

@@ -453,7 +453,7 @@ def test_the_deadline_may_pass_before_the_attempt() -> None:
             request.deadline_at_us = now_us() - 1
             with pytest.raises(BpmnError) as error:
                 await request.run("infer")
-            assert error.value.code == Code.DEADLINE_EXCEEDED
+            assert (error.value.code, request.attempts) == (Code.DEADLINE_EXCEEDED, [])
             assert fake.asked("embed") == []
 
     play(scenario)
