@@ -40,9 +40,6 @@ port = {port}
 [postgres]
 url = "{database_url}"
 
-[probes]
-timeout_ms = 5000  # a probe of `chat-small` waits behind the requests that it answers one at a time
-
 [[replicas]]
 name = "{victim.config.name}"
 grpc = "{victim.grpc_url}"
