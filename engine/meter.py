@@ -1,4 +1,4 @@
-"""Owns what the runtime counts: steps, incidents and live instances, with every metric child bound once.
+"""Owns what the runtime counts: steps and incidents, with every metric child bound once.
 Never names a metric (telemetry does), reads a clock or decides anything.
 Called by the runtime with the records of each step.
 """
@@ -20,7 +20,6 @@ class Meter:
 
     def __init__(self, telemetry: Telemetry):
         self._telemetry = telemetry
-        self.active = telemetry.instances_active
         self.apply_seconds: Callable[[float], None] = telemetry.apply_seconds.observe
         self._steps: dict[tuple[str, str], Callable[[], None]] = {}
         self._step_seconds: dict[str, Callable[[float], None]] = {}

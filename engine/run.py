@@ -42,9 +42,10 @@ class Run:
         "_cancel",
         "_chunks",
         "_commits",
-        "_done",
+        "_ending",
         "_readable",
         "_releases",
+        "_waiters",
         "_writable",
         "attempts",
         "call",
@@ -68,17 +69,18 @@ class Run:
         self._writable: asyncio.Event | None = None
         self._releases: list[Callable[[], None]] | None = []
         self._commits: list[Commit] = []
-        self._done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._ending: Outcome | Rejected | None = None
+        self._waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
-        return f"<Run {self.key} {'ended' if self._done.done() else 'running'}>"
+        return f"<Run {self.key} {'ended' if self.ended else 'running'}>"
 
     # --- for the client's side ----------------------------------------------------------------------------------
 
     @property
     def ended(self) -> bool:
         """True once the instance has left memory; its rows may still be on their way to the disk."""
-        return self._done.done()
+        return self._ending is not None
 
     async def started(self) -> None:
         """Return when the Start and the first rows are durable.
@@ -103,7 +105,7 @@ class Run:
                 if self._writable is not None:
                     self._writable.set()
                 yield chunk
-            if self._done.done():
+            if self.ended:
                 return
             self._readable = self._readable or asyncio.Event()
             self._readable.clear()
@@ -115,23 +117,29 @@ class Run:
         Raises Rejected(JOURNAL_UNAVAILABLE) when the rows are not durable in time: then there is no answer to give;
         Rejected(ABORTED) when another process owns the instance now or this one goes down.
         """
-        outcome = await asyncio.shield(self._done)
+        if self._ending is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        if isinstance(self._ending, Rejected):
+            raise self._ending
+        assert self._ending is not None
         await self._durable(self._commits)
-        return RunResult(outcome, self._answer, self.attempts, self.replica)
+        return RunResult(self._ending, self._answer, self.attempts, self.replica)
 
     def cancel(self, code: Code | str, message: str) -> None:
         """End the run from outside; what was used until now is still recorded. Nothing happens when it has ended."""
-        if not self._done.done():
+        if not self.ended:
             self._cancel(self.key, code, message)
 
     # --- registry.Delivery: for tasks ---------------------------------------------------------------------------
 
     async def emit(self, chunk: Chunk) -> None:
-        while len(self._chunks) >= CHUNKS_BUFFERED and not self._done.done():
+        while len(self._chunks) >= CHUNKS_BUFFERED and not self.ended:
             self._writable = self._writable or asyncio.Event()
             self._writable.clear()
             await self._writable.wait()
-        if self._done.done():
+        if self.ended:
             return
         self._chunks.append(chunk)
         if self._readable is not None:
@@ -156,23 +164,16 @@ class Run:
         for commit in tuple(self._commits):
             await commit
 
-    def end(self, outcome: Outcome) -> None:
-        if not self._done.done():
-            self._done.set_result(outcome)
-        self._leave()
-
-    def fail(self, error: Rejected) -> None:
-        """The run has no outcome that could be told: whoever waits gets `error`."""
-        if not self._done.done():
-            self._done.set_exception(error)
-            self._done.exception()  # nobody may be waiting, and that is no fault
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._readable is not None:
-            self._readable.set()
-        if self._writable is not None:
-            self._writable.set()
+    def end(self, ending: Outcome | Rejected) -> None:
+        """The instance has left memory, with an outcome or without one that could be told."""
+        self._ending = ending
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        for event in (self._readable, self._writable):
+            if event is not None:
+                event.set()
         releases, self._releases = self._releases, None
         for release in releases or ():
             _call(self.key, release)

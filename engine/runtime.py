@@ -75,6 +75,7 @@ class Runtime:
         self._engine_version = engine_version
         self._commit_timeout_s = commit_timeout_s
         self._meter = Meter(telemetry)
+        telemetry.instances_active.set_function(lambda: float(len(self._live)))
         self._ownership = ownership  # none: nobody could take over, so there is no lease to renew
         self._side_tasks: list[asyncio.Task[None]] = []
         self._strays: list[Run] = []  # lost by a fault of ours; recovery closes them
@@ -179,7 +180,6 @@ class Runtime:
         live.flush = call.operation is Operation.GENERATE_STREAM
         live.busy = True
         self._live[key] = live
-        self._meter.active.inc()
         try:
             self._apply(live, start)
         except BaseException:
@@ -358,7 +358,7 @@ class Runtime:
         if not live.left:
             live.records.clear()
             self._leave(live)
-            live.run.fail(error)
+            live.run.end(error)
 
     def _lose_all(self, error: Rejected) -> None:
         for live in tuple(self._live.values()):
@@ -372,7 +372,6 @@ class Runtime:
 
     def _leave(self, live: Live) -> None:
         del self._live[live.run.key]
-        self._meter.active.dec()
         live.left = True
         live.inbox.clear()
         for handle in live.timers.values():
