@@ -74,12 +74,9 @@ class Batch:
         instance.owned = False
         self.failures[instance.key] = LeaseLost(f"process instance {instance.key}: {reason}")
 
-    def wake(self, error: ConchError | None = None) -> None:
+    def wake(self) -> None:
+        """Let everyone who waits look at what became of the batch."""
         for waiter in self.waiters:
-            if waiter.done():
-                continue
-            if error is None:
+            if not waiter.done():
                 waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
         self.waiters.clear()

@@ -25,6 +25,8 @@ from engine.telemetry import Telemetry
 
 log = logging.getLogger("conch.journal")
 
+_FAULT_PAUSE_S = 0.1
+
 
 class Journal(Protocol):
     """Where the records of instances become durable."""
@@ -104,12 +106,12 @@ class Commit:
 
     def __await__(self) -> Generator[asyncio.Future[None], None, None]:
         batch = self._batch
-        if not batch.settled:
-            if self._journal.gave_up is not None:
-                raise self._journal.gave_up
+        if not batch.settled and not self._journal.gave_up:
             waiter = asyncio.get_running_loop().create_future()
             batch.waiters.append(waiter)
             yield from waiter
+        if not batch.settled:
+            raise self._journal.unconfirmed()
         error = batch.error or batch.failures.get(self._key)
         if error is not None:
             raise error
@@ -121,7 +123,7 @@ class GroupCommitJournal:
     def __init__(self, limits: JournalLimits | None = None, telemetry: Telemetry | None = None) -> None:
         self.limits = limits or JournalLimits()
         self.stats = JournalStats()
-        self.gave_up: ConchError | None = None  # why waiting is pointless at the moment
+        self.gave_up = False  # the outage has outlasted the patience of those who wait
         self.last_error: str | None = None
         self.fenced: LeaseLost | None = None  # this process has been taken for dead: nothing is written any more
         self._queue: deque[Batch] = deque()  # full batches, oldest first
@@ -228,6 +230,14 @@ class GroupCommitJournal:
             self._outage = asyncio.get_running_loop().call_later(self.limits.outage_wait_s, self._give_up)
         self.last_error = f"{type(error).__name__}: {error}"
 
+    def unconfirmed(self) -> Rejected:
+        """What those who wait are told when the store is away for too long."""
+        return Rejected(
+            Code.JOURNAL_UNAVAILABLE,
+            "The audit store cannot be reached, so nothing can be confirmed",
+            retry_after_ms=int(self.limits.outage_wait_s * 1000),
+        )
+
     # --- inside ---
 
     def _barrier(self, instance: InstanceContext, flush: bool) -> Commit:
@@ -266,21 +276,29 @@ class GroupCommitJournal:
 
     async def _store(self, batch: Batch) -> None:
         self._writing = batch  # until its commit is known
-        try:
-            while self.fenced is None:
-                began = perf_counter()
-                try:
-                    await self.write(batch)
-                    self._telemetry.journal_commit_seconds.observe(perf_counter() - began)
-                    self._came_up()
-                    break
-                except JournalDown as error:
-                    self.went_down(error.__cause__ or error)
+        down = False
+        while self.fenced is None:
+            began = perf_counter()
+            try:
+                if down:
                     await self.recover()
-        except LeaseLost as error:
-            self.fenced = error
-            self.last_error = str(error)
-            log.critical("journal stopped: another process has taken over")
+                await self.write(batch)
+            except LeaseLost as error:
+                self.fenced = error
+                self.last_error = str(error)
+                log.critical("journal stopped: another process has taken over")
+            except JournalDown as error:
+                down = True
+                self.went_down(error.__cause__ or error)
+            except Exception as error:  # a fault of ours must show as an outage: nobody would see a writer that died
+                down = True
+                log.exception("journal failed")
+                self.went_down(error)
+                await asyncio.sleep(_FAULT_PAUSE_S)
+            else:
+                self._telemetry.journal_commit_seconds.observe(perf_counter() - began)
+                self._came_up()
+                break
         batch.error = self.fenced
         self._settle(batch)
         self._writing = None
@@ -300,20 +318,17 @@ class GroupCommitJournal:
     def _came_up(self) -> None:
         if self.last_error is not None:
             log.warning("journal available again")
-        self.last_error = self.gave_up = None
+        self.last_error = None
+        self.gave_up = False
         if self._outage is not None:
             self._outage.cancel()
             self._outage = None
 
     def _give_up(self) -> None:
-        """The outage outlasted the waiters' patience; the rows stay here and are written once the store is back."""
-        self.gave_up = Rejected(
-            Code.JOURNAL_UNAVAILABLE,
-            "The audit store cannot be reached, so nothing can be confirmed",
-            retry_after_ms=int(self.limits.outage_wait_s * 1000),
-        )
+        """The outage outlasts the waiters' patience; the rows stay here and are written once the store is back."""
+        self.gave_up = True
         for batch in self._unsettled():
-            batch.wake(self.gave_up)
+            batch.wake()
 
     def _unsettled(self) -> list[Batch]:
         return [*filter(None, (self._writing,)), *self._queue, self._gathering]

@@ -42,6 +42,7 @@ _ACQUIRE = text("""
 _RENEW = text("""
     UPDATE engine_process SET leased_until = now() + make_interval(secs => :lease)
     WHERE epoch = :epoch AND claimed_by IS NULL AND released_at IS NULL
+      AND NOT EXISTS (SELECT FROM engine_process heir WHERE heir.writer_id = :writer_id AND heir.epoch > :epoch)
 """)
 _HELD = text("""
     SELECT epoch, owner FROM engine_process WHERE recovered_at IS NULL AND released_at IS NULL AND epoch <> :claimer
@@ -105,10 +106,16 @@ class Lease:
         return self._released or asyncio.get_running_loop().time() >= self._valid_until_s
 
     async def renew(self) -> None:
-        """Extend the lease; to be called every third of it. Raises LeaseLost when another process took over."""
+        """Extend the lease; to be called every third of it.
+
+        A lease that ran out, because Postgres was away, can be renewed while nobody has taken its place. Raises
+        LeaseLost when another process has: it claimed the instances, or holds the writer number now.
+        """
         asked_at_s = asyncio.get_running_loop().time()
+        values = {"epoch": self.epoch, "writer_id": self.writer_id, "lease": self.lease_s}
         async with self._database.begin() as connection:
-            renewed = await connection.execute(_RENEW, {"epoch": self.epoch, "lease": self.lease_s})
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            renewed = await connection.execute(_RENEW, values)
         if renewed.rowcount == 0:
             raise LeaseLost(f"engine epoch {self.epoch} was taken for dead; its instances belong to another process")
         self._valid_until_s = asked_at_s + self.lease_s

@@ -1,6 +1,10 @@
 """Owns the tables as SQLAlchemy Core sees them; the migrations create them and a test holds both together.
 Never issues a statement. Partitions of `record` are made by engine.store.partitions, views by the migrations.
 Called by the queries, the definitions, the leases and Alembic's drift check.
+
+`seal` stays empty until batches are sealed. A row per batch written now, unsigned and by the same hand as the batch,
+would prove nothing and cost a statement per commit; writer, epoch, batch and leaf are in every record, so that sealing
+can begin at any batch and rewrites nothing.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ import pytest
 from engine.errors import LeaseLost
 from engine.records import Record, Refusal, Tags
 from engine.store import leases
+from engine.store.batch import Batch
 from engine.store.database import Database
 from engine.store.encoding import InstanceContext
 from engine.store.journal import GroupCommitJournal, JournalLimits, MemoryJournal
 from engine.store.postgres_journal import PostgresJournal
-from tests.audit_samples import REQUEST_ID, Life, keys, live
+from tests.audit_samples import REQUEST_ID, Life, eventually, keys, live
 
 
 class InMemory:
@@ -329,3 +330,27 @@ def test_a_value_that_is_no_json_is_refused_and_stores_nothing(run: Callable[[Sc
         assert await store.rows(life.key) == []
 
     run(scenario)
+
+
+def test_a_fault_of_the_writer_shows_as_an_outage_and_is_outlived() -> None:
+    class Stumbling(MemoryJournal):
+        stumbles = 1
+
+        async def write(self, batch: Batch) -> None:
+            if self.stumbles:
+                self.stumbles -= 1
+                raise ZeroDivisionError
+            await super().write(batch)
+
+    async def main() -> None:
+        journal = Stumbling()
+        await journal.start()
+        life = live(keys())
+        commit = journal.append(life.context, life.records, flush=True)
+        await eventually(lambda: not journal.available)
+        assert "ZeroDivisionError" in (journal.last_error or "")
+        await commit
+        assert journal.available
+        assert await journal.close() == 0
+
+    asyncio.run(main())

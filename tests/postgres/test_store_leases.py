@@ -76,6 +76,23 @@ def test_a_lease_lives_by_its_renewals(audit_url: str) -> None:
     running(audit_url, scenario)
 
 
+def test_a_lease_that_ran_out_can_be_renewed_until_somebody_takes_its_place(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        lease = await leases.acquire(database, "0.1.0")
+        expire = text("UPDATE engine_process SET leased_until = now() - interval '1 hour'")
+        async with database.begin() as connection:
+            await connection.execute(expire)
+        await lease.renew()
+        async with database.begin() as connection:
+            await connection.execute(expire)
+            taken = "INSERT INTO engine_process SELECT epoch + 1, writer_id, 'x', '', now(), now() FROM engine_process"
+            await connection.execute(text(taken))
+        with pytest.raises(leases.LeaseLost):
+            await lease.renew()
+
+    running(audit_url, scenario)
+
+
 def test_the_lease_of_a_process_that_is_gone_need_not_run_out() -> None:
     script = (
         "import sys; from engine.store.owner import this_process; print(this_process(), flush=True); sys.stdin.read()"
