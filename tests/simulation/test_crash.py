@@ -132,6 +132,25 @@ def test_an_engine_that_dies_while_it_recovers_another_is_recovered_itself() -> 
     simulate(main)
 
 
+def test_an_engine_whose_clock_was_ahead_is_recovered_by_one_whose_clock_is_not() -> None:
+    disk = Disk()
+
+    async def infer(_: Attempted) -> None:
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async with world(Script(infer), journal=FaultyJournal(disk), clock=lambda: now_us() + 3_600_000_000) as engine:
+            run = engine.submit(deadline_ms=80_000_000)
+            await asyncio.sleep(1)
+        async with world(journal=FaultyJournal(disk), epoch=2):
+            await asyncio.sleep(RECOVERY_S)
+        stored = disk.instances()[run.key]
+        assert stored.end == "aborted"
+        assert stored.is_what_its_commands_mean(SHIPPED.program)
+
+    simulate(main)
+
+
 def test_a_store_that_goes_away_in_the_middle_delays_recovery_by_one_look() -> None:
     disk = Disk()
 
@@ -206,6 +225,5 @@ def test_an_engine_that_learns_of_its_death_ends_loudly() -> None:
         async with world(journal=FaultyJournal(disk), epoch=2):
             with pytest.raises(ExceptionGroup, match="unhandled errors"):
                 await dying
-        assert now_us() > 0
 
     simulate(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -50,6 +51,24 @@ def test_a_submission_in_a_spent_slice_goes_on_in_the_next(monkeypatch: pytest.M
             for run in runs:
                 assert (await run.result()).outcome.error is None
             assert engine_.script.slots == 0
+
+    simulate(main)
+
+
+def test_a_request_that_is_over_leaves_nothing_in_memory_not_even_for_the_garbage_collector() -> None:
+    async def main() -> None:
+        async with world() as engine_:
+            await engine_.request()
+            await asyncio.sleep(1)
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(20):
+                    await engine_.request()
+                await asyncio.sleep(1)
+                assert gc.collect() == 0
+            finally:
+                gc.enable()
 
     simulate(main)
 

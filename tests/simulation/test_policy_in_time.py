@@ -94,6 +94,32 @@ def test_the_deadline_stops_the_attempt_at_its_instant_and_its_usage_is_recorded
     assert stopped == [1_500_000]
 
 
+def test_a_wall_clock_that_is_set_back_delays_no_timer() -> None:
+    set_back_us = 0
+    calls: list[int] = []
+
+    async def infer(attempted: Attempted) -> None:
+        nonlocal set_back_us
+        calls.append(now_us() - EPOCH_US)
+        if attempted.number < 2:
+            set_back_us = 0
+            asyncio.get_running_loop().call_later(0.1, jump)
+            raise failure(Code.REPLICA_OVERLOADED, attempted.number, retry_after_ms=400)
+
+    def jump() -> None:
+        nonlocal set_back_us
+        set_back_us = 3_600_000_000
+
+    async def main() -> None:
+        async with world(Script(infer), clock=lambda: now_us() - set_back_us) as engine:
+            result = await engine.request()
+            assert result.outcome.error is None
+            assert result.attempts == 2
+
+    simulate(main)
+    assert calls == [0, 400_000]
+
+
 def test_a_result_that_arrives_with_the_deadline_is_settled_once() -> None:
     async def infer(_: Attempted) -> None:
         await asyncio.sleep(1.5)

@@ -258,6 +258,7 @@ async def world(
     journal: FaultyJournal | None = None,
     registry: Registry | None = None,
     epoch: int = 1,
+    clock: Callable[[], int] = now_us,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """An engine that runs the shipped diagram. `epoch` tells engines on the same disk apart."""
@@ -266,12 +267,12 @@ async def world(
     ownership = MemoryOwnership(journal.disk, epoch, SHIPPED.program)
     runtime = Runtime(
         journal=journal,
-        keys=KeySource(epoch, lambda: now_us() // 1000),
+        keys=KeySource(epoch, lambda: clock() // 1000),
         registry=registry or scripted_registry(),
         resources=script,
         telemetry=Telemetry(),
         settings=RuntimeSettings(**settings),
-        now_us=now_us,
+        now_us=clock,
         engine_version="test",
         ownership=ownership,
     )
