@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from engine.run import Run, RunResult
 
 OK = "ok"
+COME_BACK_MS = 1_000  # said to a client that may repeat its request, where nothing better is known
 _CODES = frozenset(code.value for code in Code)
 _NO_TAGS = Tags("unknown", "unknown", "unknown", "unknown", 0)
 
@@ -144,9 +145,10 @@ async def _open_stream(send: Send, run: Run, request_id: str) -> None:
 
 
 async def _say_refused(send: Send, refusal: Rejected, request_id: str, run: Run) -> str:
-    headers = [*_request_headers(request_id), *_run_headers(run), *_retry_after(refusal.retry_after_ms)]
+    retry_after_ms = _come_back_ms(refusal.code, refusal.retry_after_ms)
+    headers = [*_request_headers(request_id), *_run_headers(run), *_retry_after(retry_after_ms)]
     status = meaning_of(refusal.code).http_status
-    await answer(send, status, headers, kserve.write_error(refusal.code, refusal.message, refusal.retry_after_ms))
+    await answer(send, status, headers, kserve.write_error(refusal.code, refusal.message, retry_after_ms))
     return refusal.code
 
 
@@ -160,7 +162,7 @@ async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, 
         return OK
     error = outcome.error or {"code": Code.ENGINE_FAULT, "message": "the process ended without an answer"}
     code = str(error.get("code", Code.ENGINE_FAULT))
-    retry_after_ms = _whole(error.get("retry_after_ms"))
+    retry_after_ms = _come_back_ms(code, _whole(error.get("retry_after_ms")))
     incident = str(outcome.incident_key) if outcome.incident_key is not None else None
     body = kserve.write_error(
         code, str(error.get("message", "")), retry_after_ms, replica=error.get("replica"), incident_key=incident
@@ -193,6 +195,13 @@ def _run_headers(run: Run) -> Headers:
     if run.replica:
         headers.append((b"conch-replica", run.replica.encode()))
     return headers
+
+
+def _come_back_ms(code: str, known_ms: int | None) -> int | None:
+    """When to repeat the request: as far as is known, and always for a want of capacity (429, 503)."""
+    if known_ms is None and meaning_of(code).http_status in (429, 503):
+        return COME_BACK_MS
+    return known_ms
 
 
 def _retry_after(retry_after_ms: int | None) -> Headers:
