@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from sqlalchemy import exc
 from starlette.routing import Route
 
 from engine.api import operations
@@ -69,6 +70,8 @@ def build_app(gateway: Gateway) -> FastAPI:
         for path in (f"/v2/models/{{model}}/{verb}", f"/v2/models/{{model}}/versions/{{version}}/{verb}"):
             app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(operations.routes(gateway))
+    for away in (exc.OperationalError, exc.InterfaceError, exc.TimeoutError):
+        app.add_exception_handler(away, operations.audit_away)
     described = app.openapi
 
     def openapi() -> dict[str, Any]:

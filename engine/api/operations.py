@@ -5,16 +5,19 @@ Called by uvicorn through the app; errors are problem+json (RFC 9457).
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from engine.api.documents import instance_document
 
 if TYPE_CHECKING:
     from engine.api.gateway import Gateway
+
+log = logging.getLogger("conch.api")
 
 PROBLEM_JSON = "application/problem+json"
 _MAX_KEY = 2**63 - 1
@@ -27,6 +30,15 @@ def json_answer(document: Any, status: int = 200) -> Response:
 def problem(status: int, title: str, detail: str, instance: str) -> Response:
     document = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": instance}
     return Response(orjson.dumps(document), status, media_type=PROBLEM_JSON)
+
+
+async def audit_away(request: Request, error: Exception) -> Response:
+    """The answer of every route that reads the audit while Postgres is away."""
+    log.warning("audit not readable", extra={"reason": type(error).__name__})
+    detail = "the audit store (Postgres) does not answer at the moment"
+    answer = problem(503, "Service Unavailable", detail, request.url.path)
+    answer.headers["retry-after"] = "1"
+    return answer
 
 
 def routes(gateway: Gateway) -> APIRouter:
