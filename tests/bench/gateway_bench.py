@@ -25,7 +25,7 @@ import psycopg
 from engine.demo.gateway import GatewayProcess, free_port
 from engine.local.postgres import EmbeddedPostgres, PostgresConfig
 from engine.local.triton import LocalTriton, TritonConfig
-from tests.bench import machine
+from tests.bench import machine, sampled
 from tests.bench.noop import NoopReplica
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +139,8 @@ async def _budget(served: Served, plan: Plan, cpu_ms: float) -> dict[str, float]
     await _load_once(served, CONCURRENCY, plan)
     os.kill(served.gateway.pid, signal.SIGUSR2)
     found = await asyncio.to_thread(_samples, out)
-    parts = {**found["parts_s"], "grpc": found["parts_s"].get("grpc", 0.0) + found["threads_s"]}
+    parts: dict[str, float] = {part: found["parts_s"].get(part, 0.0) for part, _ in sampled.PARTS}
+    parts["grpc"] += found["threads_s"]
     total_s = sum(parts.values())
     shares = {part: seconds / total_s for part, seconds in sorted(parts.items())}
     return {f"budget.{part}_us": share * cpu_ms * 1000 for part, share in shares.items()} | {
