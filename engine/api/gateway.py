@@ -1,31 +1,26 @@
-"""Owns what the routes share: one object that submits calls, records refusals, answers questions and counts.
+"""Owns what the routes share: one object that submits calls, answers questions and counts.
 Never reads a request or writes an answer, and opens nothing: every part is handed in.
 Called by the routes; built by the composition root.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from prometheus_client import Counter, Histogram
 
 from engine.api.documents import iso_of_us
-from engine.errors import ConchError, Rejected
+from engine.api.refusals import Refusals
 from engine.inference import InferenceCall, Operation
 from engine.keys import KeySource
-from engine.records import DefinitionRef, Refusal, Tags
+from engine.records import DefinitionRef, Tags
 from engine.run import Run
 from engine.runtime import DeployedDefinition, Runtime
 from engine.settings import Settings
 from engine.store.journal import Journal
 from engine.store.queries import Queries, StoredInstance
 from engine.telemetry import Telemetry
-
-log = logging.getLogger("conch.api")
-
-MESSAGE_CHARS = 500
 
 
 class FleetView(Protocol):
@@ -64,11 +59,11 @@ class Gateway:
         self.draining = False
         self._runtime = runtime
         self._journal = journal
-        self._keys = keys
         self._queries = queries
         self._serving = serving
         self._fleet = fleet
         self._lease_held = lease_held
+        self.refusals = Refusals(journal, keys, telemetry, now_us)
         self._requests: dict[tuple[Operation, str, str], Counter] = {}
         self._seconds = _by_operation(telemetry.request_seconds)
         self._overhead_seconds = _by_operation(telemetry.overhead_seconds)
@@ -111,35 +106,6 @@ class Gateway:
         model = self.telemetry.model(run.call.model)
         seconds = (self.now_us() - arrived_at_us) / 1_000_000
         self.telemetry.time_to_first_token_seconds.labels(model).observe(seconds)
-
-    # --- refusals -----------------------------------------------------------------------------------------------
-
-    def count_refusal(self, code: str) -> None:
-        self.telemetry.refusals.labels(code).inc()
-
-    async def record_refusal(
-        self, refusal: Rejected, tags: Tags, request_id: str, model: str, operation: Operation, http_status: int
-    ) -> bool:
-        """Write a refusal's row and wait until it is durable. False when the audit cannot take it."""
-        self.count_refusal(refusal.code)
-        if not self._journal.available or self._journal.room == 0:
-            return False
-        fact = Refusal(
-            key=self._keys.mint(),
-            request_id=request_id,
-            tags=tags,
-            error_code=refusal.code,
-            http_status=http_status,
-            message=refusal.message[:MESSAGE_CHARS],
-            model=model,
-            operation=operation.value,
-        )
-        try:
-            await self._journal.refuse(fact, self.now_us())
-        except ConchError as error:
-            log.warning("refusal not recorded", extra={"code": refusal.code, "error": type(error).__name__})
-            return False
-        return True
 
     # --- questions ----------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class InferenceEndpoint:
             call = kserve.read_call(self._operation, model, version, body)
             run = gateway.submit(call, tags, request_id, arrived_at_us)
         except Disconnected:
-            gateway.count_refusal(Code.CLIENT_DISCONNECTED)
+            gateway.telemetry.refusals.labels(Code.CLIENT_DISCONNECTED).inc()
             return
         except Rejected as refusal:
             await self._refuse(send, refusal, tags, request_id, model)
@@ -75,13 +75,9 @@ class InferenceEndpoint:
             gateway.observe(self._operation, run, arrived_at_us, outcome)
 
     async def _refuse(self, send: Send, refusal: Rejected, tags: Tags, request_id: str, model: str) -> None:
-        """Say no, once the audit knows that it was said."""
+        """Say no, once the audit knows that it was said (or has counted it, while Postgres is away)."""
         status = meaning_of(refusal.code).http_status
-        if not await self._gateway.record_refusal(refusal, tags, request_id, model, self._operation, status):
-            refusal = Rejected(
-                Code.JOURNAL_UNAVAILABLE, "the audit cannot be written, so no answer is given", retry_after_ms=1000
-            )
-            status = meaning_of(refusal.code).http_status
+        await self._gateway.refusals.record(refusal, tags, request_id, model, self._operation, status)
         headers = [*_request_headers(request_id), *_retry_after(refusal.retry_after_ms)]
         if refusal.code == Code.BODY_TOO_LARGE:
             headers.append((b"connection", b"close"))

@@ -128,7 +128,7 @@ def _attempt(name: str, fact: Fact) -> str:
         return f"{said}, answered in {took}{tokens}."
     status = f", gRPC {fact['grpc_status']}" if "grpc_status" in fact else ""
     message = f": {fact['message']}" if fact.get("message") else ""
-    partial = f" after {fact['chunks']} chunk(s)" if fact.get("chunks") else ""
+    partial = f" after {_counted(fact['chunks'], 'chunk')}" if fact.get("chunks") else ""
     return f"{said}, failed in {took}{partial} with {fact.get('error_code', fact['outcome'])}{status}{message}."
 
 
@@ -139,12 +139,13 @@ def _usage(stored: StoredInstance) -> Iterator[str]:
         return
     totals: defaultdict[str, Decimal] = defaultdict(Decimal)
     for line in lines:
-        totals[f"{line['sku']} ({line['unit']})"] += line["quantity"]
+        totals[line["sku"].replace("_", " ")] += line["quantity"]
     costs = [line["cost_usd"] for line in lines if "cost_usd" in line]
     unpriced = len(lines) - len(costs)
-    listed = ", ".join(f"{quantity.normalize():f} of {sku}" for sku, quantity in totals.items())
+    listed = ", ".join(f"{quantity.normalize():f} {sku}" for sku, quantity in totals.items())
     cost = f"it cost {sum(costs, Decimal()).normalize():f} USD" if costs else "it has no price"
-    yield f"Used: {listed}; {cost}{f', {unpriced} line(s) without a price' if costs and unpriced else ''}."
+    missing = f", {_counted(unpriced, 'line')} without a price" if costs and unpriced else ""
+    yield f"Used: {listed}; {cost}{missing}."
 
 
 def _time_split(stored: StoredInstance) -> Iterator[str]:
@@ -164,12 +165,16 @@ def _ending(stored: StoredInstance) -> str:
     if ended is None:
         return "It has not ended yet."
     took = duration(ended["duration_us"])
-    tried = f"{ended['attempts']} attempt(s), {ended['activities']} steps"
+    tried = f"{_counted(ended['attempts'], 'attempt')}, {_counted(ended['activities'], 'step')}"
     if "error_code" in ended:
         return (
             f"It ended {ended['state']} after {took} ({tried}) with {ended['error_code']}: {ended.get('message', '')}."
         )
     return f"It ended at “{ended.get('element_id', ended['state'])}” after {took} ({tried})."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _ended(stored: StoredInstance) -> Fact | None:

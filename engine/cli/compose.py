@@ -105,22 +105,21 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
         )
         stack.push_async_callback(_leave, journal, lease, runtime)
         await stack.enter_async_context(runtime)
-        yield Opened(
-            Gateway(
-                settings=settings,
-                version=__version__,
-                runtime=runtime,
-                journal=journal,
-                keys=keys,
-                queries=Queries(database),
-                serving=serving,
-                fleet=resources,
-                telemetry=telemetry,
-                now_us=now_us,
-                lease_held=lambda: not lease.lapsed,
-            ),
-            runtime,
+        gateway = Gateway(
+            settings=settings,
+            version=__version__,
+            runtime=runtime,
+            journal=journal,
+            keys=keys,
+            queries=Queries(database),
+            serving=serving,
+            fleet=resources,
+            telemetry=telemetry,
+            now_us=now_us,
+            lease_held=lambda: not lease.lapsed,
         )
+        stack.callback(gateway.refusals.close)
+        yield Opened(gateway, runtime)
 
 
 @asynccontextmanager
