@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from engine.errors import DefinitionInvalid, Rejected, SettingsInvalid
+from engine.errors import ConchError, DefinitionInvalid, SettingsInvalid
 
 _COMMANDS = {
     "serve": "Run the gateway.",
@@ -86,6 +86,22 @@ def main() -> None:
             click.echo(str(problem), err=True)
         click.echo(f"{len(invalid.problems)} problem(s); nothing was started or changed", err=True)
         sys.exit(1)
-    except Rejected as refusal:
-        click.echo(str(refusal), err=True)
+    except ConchError as error:
+        click.echo(f"conch: {error}", err=True)
         sys.exit(1)
+    except Exception as error:  # command edge: what the database says is for a person, everything else is a bug
+        if (told := _told_by_the_database(error)) is None:
+            raise
+        click.echo(told, err=True)
+        sys.exit(1)
+
+
+def _told_by_the_database(error: Exception) -> str | None:
+    import psycopg
+    from sqlalchemy.exc import DBAPIError
+
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.Error):
+        return None
+    said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    return f"conch: the database cannot be used: {said}. Is it running, and is postgres.url right?"

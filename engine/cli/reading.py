@@ -19,6 +19,8 @@ from engine.settings import Settings
 from engine.store import database as databases
 from engine.store.queries import Queries, StoredInstance
 
+CONNECT_WAIT_S = 5.0
+
 
 class _KeyType(click.ParamType[int | str]):
     name = "key"
@@ -66,7 +68,7 @@ class Audit(NamedTuple):
 async def reading(settings: Settings) -> AsyncIterator[Audit]:
     """Open the configured database, or the embedded one: the running gateway's, else started for this command."""
     async with _url(settings) as url:
-        database = await databases.connect(url, pool_size=2)
+        database = await databases.connect(url, pool_size=2, wait_s=CONNECT_WAIT_S)
         try:
             yield Audit(Queries(database))
         finally:
