@@ -5,13 +5,14 @@ Called by cli, which passes each room its own part.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from engine.errors import Problem, SettingsInvalid
 
@@ -21,6 +22,8 @@ CONFIG_VARIABLE = "CONCH_CONFIG"
 
 PositiveMs = Annotated[int, Field(gt=0, le=86_400_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+
+_POSTGRES_URL = re.compile(r"postgres(ql)?(\+\w+)?://")
 
 
 class _Part(BaseModel):
@@ -40,6 +43,13 @@ class PostgresSettings(_Part):
     binaries: Path | None = None  # none: the wheel, else a system Postgres
     pool_size: Annotated[int, Field(ge=1, le=50)] = 4
     allow_unsafe: bool = False  # accept fsync or full_page_writes off: development only
+
+    @field_validator("url")
+    @classmethod
+    def _is_of_postgres(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _POSTGRES_URL.match(url.get_secret_value()):
+            raise ValueError("must begin with postgresql://")
+        return url
 
 
 class JournalSettings(_Part):

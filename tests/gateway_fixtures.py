@@ -90,7 +90,8 @@ def samples(metrics: str, name: str) -> list[tuple[dict[str, str], float]]:
 
 
 class GatewayProcess:
-    """`conch serve --port 0`. Its log is kept in a file; `stop`, `kill` and `close` leave nothing running."""
+    """`conch serve --port 0`. Its log is kept in a file. Without a `database_url` it has an embedded Postgres of
+    its own. `stop`, `kill` and `close` leave nothing running."""
 
     def __init__(self, folder: Path, toml: str, database_url: str, environ: Mapping[str, str] | None = None) -> None:
         self.config = folder / "conch.toml"
@@ -113,12 +114,17 @@ class GatewayProcess:
     def environ(self) -> dict[str, str]:
         """What a command beside the gateway needs to use the same database; nothing else of ours from outside."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}
-        return {**kept, "CONCH_POSTGRES__URL": self.database_url, **self._environ}
+        database = {"CONCH_POSTGRES__URL": self.database_url} if self.database_url else {}
+        return {**kept, **database, **self._environ}
 
     @property
     def log(self) -> str:
         """Everything that this process, and those before it, wrote."""
         return self._log_path.read_text(encoding="utf-8") if self._log_path.exists() else ""
+
+    @property
+    def ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
 
     @property
     def pid(self) -> int:
@@ -139,8 +145,8 @@ class GatewayProcess:
         """Start and wait until it, and each of `models`, is ready."""
         self.launch()
         self.wait_listening()
-        for path in ("/v2/health/ready", *(f"/v2/models/{model}/ready" for model in models)):
-            until(f"{path} is 200", lambda path=path: self._alive() and self._status(path) == 200)
+        paths = ("/v2/health/ready", *(f"/v2/models/{model}/ready" for model in models))
+        until(f"all of {paths} are 200", lambda: self._alive() and all(self._status(path) == 200 for path in paths))
         return self
 
     def wait_listening(self) -> None:
@@ -157,7 +163,7 @@ class GatewayProcess:
         until(f"every model answers on {', '.join(replicas)}", lambda: self._alive() and not down())
 
     def _alive(self) -> bool:
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and self.ended:
             pytest.fail(f"the gateway ended with {self._process.returncode}:\n{self.log[-4000:]}", pytrace=False)
         return True
 
@@ -187,7 +193,7 @@ class GatewayProcess:
 
     def kill(self) -> None:
         """SIGKILL: no last words."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and not self.ended:
             self._process.kill()
             self._process.wait(LIMIT_S)
 

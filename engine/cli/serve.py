@@ -24,6 +24,7 @@ import uvicorn
 from engine.api.app import build_app
 from engine.cli import config_option
 from engine.cli.compose import Opened, bind, open_gateway
+from engine.errors import LeaseLost
 from engine.settings import Settings, load_settings
 
 EPILOG = """\b
@@ -55,8 +56,12 @@ def command(config: Path | None, host: str | None, port: int | None) -> None:
         listener = bind(settings)
     except OSError as error:
         raise click.ClickException(f"{error.strerror}. Choose another with --port, or 0 for a free one.") from None
+    status = 1
     with listener:
-        status = uvloop_run(_serve(settings, listener))
+        try:
+            status = uvloop_run(_serve(settings, listener))
+        except* LeaseLost as lost:
+            say(f"stopped: {lost.exceptions[0]}")
     sys.exit(status)
 
 

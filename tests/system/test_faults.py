@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import httpx
 import pytest
@@ -165,6 +166,12 @@ def test_a_full_queue_and_a_long_wait_are_refused_with_knob_value_and_limit(
     gateway = make_gateway(limits + SETTINGS + MODELS + replicas(*triton_pair)).start("chat")
     path, body = "/v2/models/chat/generate", prompt(max_tokens=100, delay_ms=20)
 
+    def queued(requests: int) -> bool:
+        text = gateway.get("/metrics").text
+        active = sum(value for _, value in samples(text, "conch_instances_active"))
+        waiting = sum(value for _, value in samples(text, "conch_queue_entries"))
+        return (active, waiting) == (requests + 1, requests)
+
     async def ask() -> Answer:
         async with connected(gateway.url) as connection:
             return await connection.post(path, body)
@@ -172,15 +179,9 @@ def test_a_full_queue_and_a_long_wait_are_refused_with_knob_value_and_limit(
     async def four() -> list[Answer]:
         running = [asyncio.create_task(ask())]
         for waiting in (0, 1, 2):
-            await asyncio.to_thread(until, f"{waiting} wait", lambda waiting=waiting: _queued(gateway) == waiting)
+            await asyncio.to_thread(until, f"{waiting} wait", partial(queued, waiting))
             running.append(asyncio.create_task(ask()))
         return await asyncio.gather(*running)
-
-    def _queued(gateway: GatewayProcess) -> float | None:
-        text = gateway.get("/metrics").text
-        if not any(v for _, v in samples(text, "conch_instances_active")):
-            return None
-        return sum(value for _, value in samples(text, "conch_queue_entries"))
 
     served, first, second, refused = asyncio.run(four())
     assert served.status == 200
