@@ -18,7 +18,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 # Most requests are over before this; only those that are not pay for a task that waits for the disconnect.
-WATCH_AFTER_S = 0.02
+WATCH_AFTER_S = 0.1
 
 
 class Disconnected(Exception):
