@@ -37,7 +37,7 @@ PARTS = (
     ("asyncio", ("/asyncio/", "/uvloop/")),
 )
 REST = "asyncio"
-_PLACES = 300
+_PLACES = 2000
 
 
 @cache
