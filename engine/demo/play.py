@@ -10,12 +10,15 @@ import time
 from collections import Counter
 from typing import NamedTuple
 
+import psycopg
+
 from engine.demo.errors import DemoError
 from engine.demo.evidence import Evidence, read_evidence
 from engine.demo.progress import Progress
 from engine.demo.stage import MODELS, Stage
 from engine.demo.traffic import Answer, Client, script
 from engine.errors import Code
+from engine.local.triton import LocalTritonError
 
 # What the policy in the diagram declares: once a token is out, an answer cannot be taken back and begun again.
 DECLARED_FAILURES = frozenset({Code.STREAM_BROKEN.value})
@@ -55,6 +58,8 @@ async def perform(stage: Stage, requests: int, concurrency: int, seed: int, prog
         if not acting.done():
             raise DemoError(await dying)
         return await acting
+    except (LocalTritonError, psycopg.Error) as error:
+        raise DemoError(str(error)) from error
     finally:
         for task in (acting, dying):
             task.cancel()
