@@ -50,16 +50,26 @@ _HELD = text("""
 _CLAIM = text("""
     UPDATE engine_process SET claimed_by = :claimer, claimed_until = now() + make_interval(secs => :claim)
     WHERE epoch IN (
-        SELECT epoch FROM engine_process
-        WHERE recovered_at IS NULL AND epoch <> :claimer
+        SELECT dead.epoch FROM engine_process dead
+        WHERE dead.recovered_at IS NULL AND dead.epoch <> :claimer
           AND (
-              released_at IS NOT NULL
-              OR leased_until < now() - make_interval(secs => :grace)
-              OR epoch = ANY(CAST(:gone AS bigint[]))
+              dead.released_at IS NOT NULL
+              OR dead.leased_until < now() - make_interval(secs => :grace)
+              OR dead.epoch = ANY(CAST(:gone AS bigint[]))
           )
-          AND (claimed_until IS NULL OR claimed_until < now())
-        ORDER BY epoch
-        FOR UPDATE SKIP LOCKED
+          AND (
+              dead.claimed_by IS NULL OR dead.claimed_by = :claimer OR dead.claimed_until < now()
+              OR dead.claimed_by = ANY(CAST(:gone AS bigint[]))
+              OR EXISTS (
+                  SELECT FROM engine_process other
+                  WHERE other.epoch = dead.claimed_by AND (
+                      other.released_at IS NOT NULL OR other.claimed_by IS NOT NULL
+                      OR other.leased_until < now() - make_interval(secs => :grace)
+                  )
+              )
+          )
+        ORDER BY dead.epoch
+        FOR UPDATE OF dead SKIP LOCKED
     )
     RETURNING epoch, writer_id, owner
 """)
