@@ -87,11 +87,14 @@ class Gate:
         self.queue: deque[_Waiter] = deque()
         self._admission = admission
         self._gauge = entries_gauge
-        self._left_at_us: deque[int] = deque(maxlen=_DRAIN_SAMPLES)
+        self._full_at_us = 0  # since when no slot was given back although all are taken
+        self._drain_us: deque[int] = deque(maxlen=_DRAIN_SAMPLES)  # how long that lasted, each time
 
     def enter(self, size_bytes: int, deadline_at_us: int) -> Slot | Awaitable[Slot]:
         if self.in_use < self.limit and not self.queue:
             self.in_use += 1
+            if self.in_use == self.limit:
+                self._full_at_us = self._admission.now_us()
             return Slot(self, 0)
         self._refuse_when_full(size_bytes)
         waiter = _Waiter(asyncio.get_running_loop().create_future(), size_bytes)
@@ -100,7 +103,10 @@ class Gate:
         return self._wait(waiter, deadline_at_us)
 
     def leave(self) -> None:
-        self._left_at_us.append(self._admission.now_us())
+        if self.in_use == self.limit:
+            now_us = self._admission.now_us()
+            self._drain_us.append(now_us - self._full_at_us)
+            self._full_at_us = now_us
         while self.queue:
             waiter = self.queue.popleft()
             self._counted(-waiter.size_bytes)
@@ -170,11 +176,10 @@ class Gate:
         return BpmnError(Code.QUEUE_TIMEOUT, text, retry_after_ms=self.retry_after_ms())
 
     def retry_after_ms(self) -> int:
-        """When everything that waits now will have drained, at the rate of the last departures; the queue's time
-        limit while no rate is known."""
-        left = self._left_at_us
-        if len(left) < 2:
+        """When everything that waits now will have drained, at the rate of the last departures while every slot was
+        taken; the queue's time limit while no rate is known."""
+        if not self._drain_us:
             return self._admission.limits.queue_timeout_ms
-        span_us = max(1, self._admission.now_us() - left[0])
-        drain_us = span_us * (len(self.queue) + 1) // len(left)
+        measured_us = sum(self._drain_us) + self._admission.now_us() - self._full_at_us
+        drain_us = measured_us * (len(self.queue) + 1) // len(self._drain_us)
         return min(max(drain_us // 1000, _MIN_RETRY_AFTER_MS), _MAX_RETRY_AFTER_MS)

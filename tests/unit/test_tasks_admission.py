@@ -228,3 +228,21 @@ def test_whatever_happens_every_slot_and_byte_comes_back(seed: int) -> None:
         assert (gates.in_use("m"), gates.waiting("m"), gates.queued_bytes) == (0, 0, 0)
 
     run_virtual(main())
+
+
+@virtual
+async def test_idle_time_does_not_count_as_a_slow_drain() -> None:
+    gates = admission(slots=1, queue_entries=4)
+    for _ in range(20):
+        await asyncio.sleep(60)
+        slot = entered(gates)
+        await asyncio.sleep(0.2)
+        slot.release()
+    slot = entered(gates)
+    waiting = [queued(gates) for _ in range(4)]
+    with pytest.raises(BpmnError) as refused:
+        gates.enter("m", 10, now_us() + FAR_US)
+    assert refused.value.retry_after_ms == 5 * 200
+    slot.release()
+    for each in waiting:
+        (await each).release()
