@@ -83,7 +83,12 @@ async def _act(stage: Stage, requests: int, concurrency: int, seed: int, progres
     traffic = asyncio.create_task(client.send_all(planned[:last_act], concurrency))
     try:
         # Both a stream and a whole text are under way, so that the kill meets what can and what cannot be repeated.
-        await client.until(lambda: len(client.answers) >= kill_at and _both_under_way(client.under_way))
+        await client.until(
+            lambda: (
+                len(client.answers) >= kill_at
+                and (_both_under_way(client.under_way) or len(client.answers) == last_act)
+            )
+        )
         await victim.kill()
         killed_s = time.monotonic()
         server = "down"
