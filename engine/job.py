@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from engine.core.scopes import frozen
 from engine.errors import BpmnError, Code, Rejected, TaskError, meaning_of
-from engine.records import BpmnErrorThrown, Command, Job, JobCompleted, JobFailed, JobReport, JobStopped
+from engine.records import BpmnErrorThrown, Command, Job, JobCompleted, JobFailed, JobReport, JobStopped, Variables
 from engine.registry import TaskContext, TaskDefinition
 
 log = logging.getLogger("conch.job")
@@ -122,9 +123,11 @@ class RunningJob:
         return JobStopped, (self.job.key, report)
 
     def unusable(self, reason: Rejected, fresh: Fresh) -> Fresh:
-        """The task's result is nothing that a process variable can hold."""
-        message = f"task `{self.job.topic}` returned what is no variable: {reason.message}"[:MESSAGE_CHARS]
-        return JobFailed, (self.job.key, Code.TASK_FAULT.value, message, False, fresh[1][-1])
+        """The task's result, or a decision that it recorded, is nothing that a row can hold."""
+        report: JobReport = fresh[1][-1]
+        report = report._replace(decisions=tuple(each for each in report.decisions if _is_json(each.details)))
+        message = f"task `{self.job.topic}` returned or recorded what is no JSON: {reason.message}"[:MESSAGE_CHARS]
+        return JobFailed, (self.job.key, Code.TASK_FAULT.value, message, False, report)
 
     def refused(self, reason: Rejected) -> Fresh:
         """The task could not begin, because what caused it is not durable."""
@@ -173,6 +176,14 @@ def unknown_topic(job: Job, at_us: int) -> Fresh:
     """The command for a job that no task is registered for."""
     report = JobReport(at_us, at_us, at_us)
     return JobFailed, (job.key, Code.TASK_FAULT.value, f"no task is registered for topic `{job.topic}`", False, report)
+
+
+def _is_json(variables: Variables) -> bool:
+    try:
+        frozen(variables)
+    except Rejected:
+        return False
+    return True
 
 
 def _cancel_current(code: str | None) -> None:

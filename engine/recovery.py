@@ -21,6 +21,7 @@ from engine.bpmn.spiff import Program
 from engine.core.instance import InstanceLimits, has_ended
 from engine.core.replay import replay
 from engine.errors import Code, ConchError, LeaseLost, Rejected
+from engine.job import place_of
 from engine.keys import KeySource
 from engine.records import Abort, Command, Key, Start
 from engine.run import Run
@@ -111,14 +112,18 @@ class Recovery:
             await asyncio.sleep(self._beat_s)
 
     async def _close_strays(self, strays: list[Run]) -> None:
-        while strays:
+        """What cannot be closed now stays, for the next look and, if this process ends before, for its heir."""
+        for run in tuple(strays):
             try:
-                await strays[0].durable()  # what was handed over before the fault comes first
-            except (LeaseLost, Rejected) as error:
-                log.error("stray left open", extra={"process_instance_key": strays[0].key, "reason": str(error)[:500]})
-            else:
-                await self.close([strays[0].key])
-            strays.pop(0)
+                await run.durable()  # what was handed over before the fault comes first
+            except LeaseLost:
+                strays.remove(run)  # another process closes it
+                continue
+            except Rejected as refused:
+                if refused.code == Code.JOURNAL_UNAVAILABLE:
+                    raise StoreAway(refused.message) from refused
+            if await self.close([run.key]):
+                strays.remove(run)
 
     async def take_over(self) -> None:
         """Close every open instance of the processes that are dead by now."""
@@ -146,8 +151,11 @@ class Recovery:
                 commit = await self._abort(key)
             except StoreAway:
                 raise
-            except ConchError as error:
-                log.error("instance cannot be closed", extra={"process_instance_key": key, "reason": str(error)[:500]})
+            except Exception as error:  # recovery edge: one instance that cannot be read must not keep others open
+                reason = (
+                    str(error)[:500] if isinstance(error, ConchError) else f"{type(error).__name__} {place_of(error)}"
+                )
+                log.error("instance cannot be closed", extra={"process_instance_key": key, "reason": reason})
                 continue
             if commit is None:
                 done += 1

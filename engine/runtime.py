@@ -227,7 +227,9 @@ class Runtime:
         try:
             self._apply(live, kind(self._keys.reserve(), *args))
         except Rejected as refused:
-            if running is not None and refused.code != Code.STALE:
+            if refused.code != Code.STALE:
+                if running is None:
+                    raise  # a command of our own making
                 live.inbox.appendleft((None, running.unusable(refused, fresh)))
                 return
             extra = {"process_instance_key": live.run.key, "command": kind.__name__, "code": refused.code}
@@ -251,13 +253,16 @@ class Runtime:
         live.records += step.records
         self._meter.count(live.run, step.records)
         for key in step.disarm:
-            live.timers.pop(key).cancel()
+            handle = live.timers.pop(key, None)  # none: it fired, and its TimerFired waits in the inbox in vain
+            if handle is not None:
+                handle.cancel()
         for timer in step.arm:
             self._arm(live, timer)
         for job in step.start:
             self._start(live, job, at_us)
         for key in step.stop:
-            self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
+            if key in live.jobs:  # else nobody runs it: its failure for want of a task waits in the inbox
+                self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
         if step.outcome is not None:
             if live.instance.fault is not None:
                 _log_fault(live.run.key, live.instance.fault)
