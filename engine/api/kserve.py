@@ -15,8 +15,11 @@ from engine.errors import Code, Rejected
 from engine.inference import InferenceAnswer, InferenceCall, Operation, Tensor
 
 DATATYPES = frozenset(
-    ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES")
+    {"BOOL", "BYTES", "FP16", "BF16", "FP32", "FP64"}
+    | {f"{kind}{bits}" for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)}
 )
+_SCALARS = frozenset((str, bool, int, float))
+_CLASSIFICATION = "classification"
 _SHARED_MEMORY = "shared_memory_region"
 _MAX_NESTING = 32
 
@@ -47,8 +50,7 @@ def _read_infer(model: str, version: str, document: dict[str, Any], size_bytes: 
     if not isinstance(client_id, str):
         problems.append(f"`id` must be a string, not {_kind(client_id)}")
     parameters = document.get("parameters", {})
-    if not isinstance(parameters, dict):
-        problems.append(f"`parameters` must be an object, not {_kind(parameters)}")
+    _check_parameters("`parameters`", parameters, problems)
     inputs = document.get("inputs")
     tensors: list[Tensor] = []
     if not isinstance(inputs, list) or not inputs:
@@ -81,9 +83,8 @@ def _read_tensor(at: int, item: Any, problems: list[str]) -> Tensor | None:
         problems.append(f"{where}.datatype is {datatype!r}; it must be one of {', '.join(sorted(DATATYPES))}")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         problems.append(f"{where}.shape must be a list of integers that are not negative")
-    if not isinstance(parameters, dict):
-        problems.append(f"{where}.parameters must be an object")
-    elif _SHARED_MEMORY in parameters:
+    _check_parameters(f"{where}.parameters", parameters, problems)
+    if isinstance(parameters, dict) and _SHARED_MEMORY in parameters:
         problems.append(f"{where} names a shared memory region; it would not exist on the replica: send `data`")
     if not isinstance(data, list):
         problems.append(f"{where}.data must be a list (binary tensor data is not supported over HTTP)")
@@ -93,6 +94,17 @@ def _read_tensor(at: int, item: Any, problems: list[str]) -> Tensor | None:
     if flat is not None and len(flat) != prod(shape):
         problems.append(f"{where} (`{name}`) has {len(flat)} elements, but its shape {shape} needs {prod(shape)}")
     return Tensor(str(name), str(datatype), tuple(shape), flat or (), parameters) if len(problems) == before else None
+
+
+def _check_parameters(where: str, parameters: Any, problems: list[str]) -> None:
+    if not isinstance(parameters, dict):
+        problems.append(f"{where} must be an object, not {_kind(parameters)}")
+        return
+    problems += [
+        f"{where}: `{name}` must be a string, number or boolean, not {_kind(value)}"
+        for name, value in parameters.items()
+        if type(value) not in _SCALARS
+    ]
 
 
 def _flat(data: list[Any], where: str, problems: list[str]) -> list[Any] | None:
@@ -122,10 +134,14 @@ def _read_outputs(outputs: Any, problems: list[str]) -> tuple[str, ...]:
     for at, item in enumerate(outputs):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             problems.append(f"outputs[{at}] must be an object with a `name`")
-        elif isinstance(item.get("parameters"), dict) and _SHARED_MEMORY in item["parameters"]:
+            continue
+        parameters = item.get("parameters")
+        asked = parameters.keys() if isinstance(parameters, dict) else ()
+        if _SHARED_MEMORY in asked:
             problems.append(f"outputs[{at}] names a shared memory region; it would not exist on the replica")
-        else:
-            names.append(item["name"])
+        if _CLASSIFICATION in asked:
+            problems.append(f"outputs[{at}] asks for a classification, which is not supported: ask for the tensor")
+        names.append(item["name"])
     return tuple(names)
 
 

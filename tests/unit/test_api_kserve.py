@@ -94,6 +94,21 @@ def test_shared_memory_is_refused_with_its_reason() -> None:
     assert "would not exist on the replica" in refusal.message
 
 
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
+def test_a_parameter_is_a_scalar(value: object) -> None:
+    refusal = refusal_of({"parameters": {"p": value}, "inputs": [tensor(parameters={"q": value})]})
+    assert refusal.code == Code.INVALID_ARGUMENT
+    assert "`parameters`: `p` must be a string, number or boolean, not " in refusal.message
+    assert "inputs[0].parameters: `q` must be a string, number or boolean, not " in refusal.message
+
+
+def test_a_classification_is_refused_rather_than_forgotten() -> None:
+    outputs = [{"name": "e", "parameters": {"classification": 3, "shared_memory_region": "r"}}]
+    problems = refusal_of({"inputs": [tensor()], "outputs": outputs}).fields["problems"]
+    assert isinstance(problems, tuple)
+    assert len(problems) == 2
+
+
 def test_a_generate_body_keeps_its_fields_and_gives_up_its_id() -> None:
     call = read_call(Operation.GENERATE, "chat", "2", b'{"text_input": "hi", "max_tokens": 3, "id": "q"}')
     assert (call.model, call.version, call.client_id) == ("chat", "2", "q")
