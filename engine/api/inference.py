@@ -152,7 +152,7 @@ async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, 
     outcome = result.outcome
     headers = [*_request_headers(request_id), *_run_headers(run)]
     if reason := outcome.variables.get("degraded_reason"):
-        headers.append((b"conch-degraded", str(reason).encode("latin-1", "replace")))
+        headers.append((b"conch-degraded", _one_line(str(reason))))
     if outcome.error is None and result.answer is not None:
         await answer(send, 200, headers, kserve.write_answer(result.answer, client_id))
         return OK
@@ -165,6 +165,11 @@ async def _say_result(send: Send, result: RunResult, request_id: str, run: Run, 
     )
     await answer(send, meaning_of(code).http_status, [*headers, *_retry_after(retry_after_ms)], body)
     return _outcome_label(error)
+
+
+def _one_line(text: str) -> bytes:
+    """A header's value. It holds what a model said of its failure: a line break would end the header, or the head."""
+    return "".join(char if " " <= char <= "~" else " " for char in text).strip().encode()
 
 
 def _outcome_label(error: Mapping[str, Any] | None) -> str:
