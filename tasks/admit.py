@@ -69,7 +69,7 @@ async def _queued(
 
 
 def _admitted(wanted: AdmitInput, model: ModelSettings, call: InferenceCall, ticket: Ticket, slot: Slot) -> AdmitResult:
-    ticket.slot = slot
+    ticket.hold(slot)
     asked = call.body.get(_MAX_TOKENS_FIELD)
     return AdmitResult(
         estimated_input_tokens=estimated_tokens(wanted.request_bytes),

@@ -58,6 +58,10 @@ async def infer(wanted: InferInput, ctx: TaskContext[Resources]) -> InferResult:
         if attempt.sent:
             attempt.meter.stopped(str(stop.args[0]) if stop.args else "")
         raise
+    except Exception:  # a fault of ours: what the replica has done for it is recorded all the same
+        if attempt.sent:
+            attempt.meter.failed(CallFailed(Code.TASK_FAULT, "the gateway failed on this attempt"))
+        raise
     finally:
         attempt.lease.end()
     meter = attempt.meter
@@ -74,7 +78,8 @@ class _Attempt:
     def __init__(self, wanted: InferInput, ctx: TaskContext[Resources]):
         self.ctx = ctx
         self.wanted = wanted
-        self.sent = False  # a request that is refused before it is sent is no attempt
+        self.sent = False  # what is refused before the replica was called is no attempt
+        self.asked_us: object = ctx.call.parameters.get("timeout")  # the caller's own limit of Triton's queue
         self.number = wanted.attempts + 1
         self.tried = [*wanted.tried, wanted.replica]
         self.settings = ctx.resources.models[wanted.model]
@@ -102,6 +107,7 @@ class _Attempt:
         mapped = map_body(card, self.ctx.call.body)
         if mapped.problems:
             raise CallFailed(Code.INPUT_REFUSED, "; ".join(mapped.problems))
+        self.asked_us = mapped.parameters.get("timeout")
         request = request_of("", "", "", mapped.tensors, (), mapped.parameters)
         if streaming and card.decoupled:
             await self._stream_to_client(request)
@@ -118,6 +124,7 @@ class _Attempt:
             return await self.replica.card_of(self.wanted.model, self.wanted.model_version, limit_s)
         except CallFailed as failure:
             self.sent = True
+            self.meter.model_asked = False
             raise self._explained(failure, own) from None
 
     async def _unary(self, request: Any, *, streamed: bool = False) -> tuple[Any, tuple[Tensor, ...]]:
@@ -143,9 +150,10 @@ class _Attempt:
             raise self._too_slow(own, "DEADLINE_EXCEEDED") from None
         except CallFailed as failure:
             raise self._explained(failure, own) from None
+        seen = [self._seen(answer, streamed=False) for answer in answers]
         if len(answers) != 1:
             raise CallFailed(Code.INPUT_REFUSED, EXACTLY_ONE)
-        return answers[0], self._seen(answers[0], streamed=False)
+        return answers[0], seen[0]
 
     def _seen(self, response: Any, *, streamed: bool) -> tuple[Tensor, ...]:
         self.health.answers += 1
@@ -196,19 +204,19 @@ class _Attempt:
         ) from None
 
     def _learn(self, failure: CallFailed) -> None:
-        """What the failure says about the replica."""
-        if failure.takes_out:
-            self.health.lost(failure.message)
-        elif failure.code is Code.REPLICA_TIMEOUT:
+        """What the failure says about the replica. Its text may repeat what this caller sent, and other callers see
+        the reason, so the text is not told; and an error without a status is believed only when a probe gets it too."""
+        if failure.takes_out and failure.grpc_status:
+            self.health.lost(f"an attempt ended with {failure.code} ({failure.grpc_status})")
+        elif failure.takes_out or failure.code is Code.REPLICA_TIMEOUT:
             self.health.suspect()
         elif failure.code is Code.INPUT_REFUSED and failure.grpc_status:
             self.replica.forget_card(self.wanted.model)  # the server's inputs may have changed
 
     def _addressed(self, request: Any, limit_s: float) -> Any:
-        wanted, call = self.wanted, self.ctx.call
+        wanted, asked_us = self.wanted, self.asked_us
         self.sent = True
         limit_us = int(limit_s * 1_000_000)
-        asked_us = call.parameters.get("timeout", call.body.get("timeout"))
         if type(asked_us) is int and 0 < asked_us < limit_us:
             limit_us = asked_us
         return address_to(request, wanted.model, wanted.model_version, self.ctx.request_id, limit_us)

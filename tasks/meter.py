@@ -14,7 +14,7 @@ from tasks.verdicts import CallFailed
 
 INPUT_TOKENS, OUTPUT_TOKENS, FINISH_REASON = "input_tokens", "output_tokens", "finish_reason"
 
-# The model did not run: nothing was used.
+# The model did not run, as far as anybody can tell: no use is recorded.
 _NOT_RUN = frozenset(
     {
         Code.REPLICA_UNAVAILABLE,
@@ -36,6 +36,8 @@ class Meter:
         self._replica, self._pool, self._model = replica, pool, model
         self.version = ""
         self.chunks = 0
+        self.model_asked = True  # False: only what the model takes was asked for
+        self._answered = False
         self._texts = False
         self._text_bytes = 0
         self._reported: dict[str, int] = {}
@@ -51,6 +53,7 @@ class Meter:
     def saw(self, version: str, outputs: Sequence[Tensor], *, streamed: bool) -> None:
         """Outputs arrived from the replica."""
         self.version = version
+        self._answered = True
         text = self._read(outputs)
         if not streamed:
             return
@@ -65,13 +68,13 @@ class Meter:
         text_bytes = 0
         for tensor in outputs:
             if tensor.name in (INPUT_TOKENS, OUTPUT_TOKENS) and tensor.datatype.removeprefix("U").startswith("INT"):
-                self._reported[tensor.name] = sum(tensor.data)
+                self._reported[tensor.name] = max(0, sum(tensor.data))
             elif tensor.datatype == "BYTES":
                 if tensor.name == FINISH_REASON and tensor.data:
                     self._finish_reason = tensor.data[-1] or None
                 else:
                     self._texts = True
-                    text_bytes += sum(map(len, tensor.data))
+                    text_bytes += sum([len(text.encode()) for text in tensor.data])
         self._text_bytes += text_bytes
         return text_bytes
 
@@ -82,7 +85,7 @@ class Meter:
     def failed(self, failure: CallFailed) -> None:
         """Record the attempt and its usage. Only output that reached the client is paid for."""
         outcome = "timeout" if failure.code in (Code.REPLICA_TIMEOUT, Code.DEADLINE_EXCEEDED) else "error"
-        ran = failure.code not in _NOT_RUN or self.chunks > 0
+        ran = self.model_asked and (self._answered or failure.code not in _NOT_RUN)
         self._record(outcome, failure, ran=ran, billable=self.chunks > 0)
 
     def stopped(self, code: str) -> None:
@@ -131,7 +134,8 @@ class Meter:
 
     def _count_tokens(self) -> None:
         reported = self._reported
-        estimate = self.chunks or -(-self._text_bytes // BYTES_PER_TOKEN)
+        # Several chunks are about one token each; one chunk is a whole text.
+        estimate = self.chunks if self.chunks > 1 else -(-self._text_bytes // BYTES_PER_TOKEN)
         self.input_tokens = reported.get(INPUT_TOKENS, estimated_tokens(self._ctx.call.size_bytes))
         self.output_tokens = reported.get(OUTPUT_TOKENS, estimate if self._texts else 0)
         self.estimated = INPUT_TOKENS not in reported or (self._texts and OUTPUT_TOKENS not in reported)

@@ -16,15 +16,17 @@ from tasks.admission import Admission, Slot
 from tasks.fleet import Fleet, Lease
 from tasks.prices import total_cost_usd
 from tasks.probes import Probes
+from tasks.verdicts import MAX_MESSAGE
 
 
 class Ticket:
     """What the tasks of one instance hold for it: its slot, its reservations, the encoded request, what it used."""
 
-    __slots__ = ("leases", "request", "slot", "usage")
+    __slots__ = ("_closed", "_slot", "leases", "request", "usage")
 
     def __init__(self) -> None:
-        self.slot: Slot | None = None
+        self._slot: Slot | None = None
+        self._closed = False
         self.request: Any = None
         self.leases: list[Lease] = []
         self.usage: list[Usage] = []
@@ -37,14 +39,22 @@ class Ticket:
                 return lease
         return None
 
+    def hold(self, slot: Slot) -> None:
+        """Keep a slot until it is released; given back at once when the instance left memory while it queued."""
+        if self._closed:
+            slot.release()
+        else:
+            self._slot = slot
+
     def release_slot(self) -> None:
         """Let the next request in."""
-        if self.slot is not None:
-            self.slot.release()
-            self.slot = None
+        if self._slot is not None:
+            self._slot.release()
+            self._slot = None
 
     def close(self) -> None:
         """Give back everything that is still held."""
+        self._closed = True
         self.release_slot()
         for lease in self.leases:
             lease.end()
@@ -125,8 +135,10 @@ def refusal(
 ) -> BpmnError:
     """The BpmnError that a diagram decides on, with the variable `error` that its gateways read.
 
+    The message may name what a caller wrote, so its length is bounded before it becomes a variable.
     After the first streamed piece no code is retryable: the client has seen output that cannot be taken back.
     """
+    message = message[:MAX_MESSAGE]
     error: dict[str, object] = {
         "code": str(code),
         "message": message,

@@ -27,8 +27,8 @@ class Row(NamedTuple):
     takes_out: bool  # the replica cannot serve this model until a probe says otherwise
 
 
-TABLE: tuple[Row, ...] = (
-    # what the client library says when there is no connection, or no longer
+# What the client library says when there is no connection, or no longer.
+NO_CONNECTION: tuple[Row, ...] = (
     Row("UNAVAILABLE", "failed to connect", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "connection re", Code.REPLICA_UNAVAILABLE, True),  # refused, reset by peer
     Row("UNAVAILABLE", "stream removed", Code.REPLICA_UNAVAILABLE, True),
@@ -37,10 +37,13 @@ TABLE: tuple[Row, ...] = (
     Row("UNAVAILABLE", "goaway", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "keepalive", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "dns resolution failed", Code.REPLICA_UNAVAILABLE, True),
-    # what the server says
+)
+
+# What the server says.
+ANSWERED: tuple[Row, ...] = (
     Row("UNAVAILABLE", "exceeds maximum queue size", Code.REPLICA_OVERLOADED, False),
     Row("UNAVAILABLE", "request timeout expired", Code.REPLICA_TIMEOUT, False),
-    Row("UNAVAILABLE", "stopping", Code.REPLICA_UNAVAILABLE, True),
+    Row("UNAVAILABLE", "is stopping", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "shutting down", Code.REPLICA_UNAVAILABLE, True),
     Row("UNAVAILABLE", "not ready", Code.MODEL_NOT_READY, True),
     Row("UNAVAILABLE", "not at ready state", Code.MODEL_NOT_READY, True),
@@ -55,9 +58,11 @@ TABLE: tuple[Row, ...] = (
     Row("DEADLINE_EXCEEDED", "", Code.REPLICA_TIMEOUT, False),
     Row("CANCELLED", "", Code.REPLICA_UNAVAILABLE, False),
     Row("UNIMPLEMENTED", "", Code.UNSUPPORTED, False),
-    Row("INTERNAL", "stub process", Code.REPLICA_UNAVAILABLE, True),
+    Row("INTERNAL", "stub process '", Code.REPLICA_UNAVAILABLE, True),
     Row("", "", Code.REPLICA_ERROR, False),
 )
+
+TABLE = NO_CONNECTION + ANSWERED
 
 
 class CallFailed(Exception):
@@ -72,10 +77,10 @@ class CallFailed(Exception):
 
 
 def row_for(status: str | None, text: str) -> Row:
-    """The first row of the table that fits; without a status, the first that its text alone fits."""
+    """The first row that fits; without a status, the first of a server's own texts that fits by the text alone."""
     lowered = text.lower()
     if status is None:
-        return next((row for row in TABLE if row.text and row.text in lowered), TABLE[-1])
+        return next((row for row in ANSWERED if row.text and row.text in lowered), ANSWERED[-1])
     return next(row for row in TABLE if row.status in ("", status) and row.text in lowered)
 
 

@@ -51,6 +51,7 @@ class FakeTriton:
     probes_answered: asyncio.Event = field(default_factory=asyncio.Event)
     probes_waiting: int = 0
     scripts: dict[str, deque[Script]] = field(default_factory=dict)
+    card_answers: deque[Script] = field(default_factory=deque)
 
     @property
     def grpc_url(self) -> str:
@@ -122,6 +123,8 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
         self.fake = fake
 
     async def ModelConfig(self, request: Any, context: Context) -> Any:
+        if self.fake.card_answers:
+            return await self.fake.card_answers.popleft()(request, context)
         described = await self._described(request.name, request.version, context)
         config = model_config_pb2.ModelConfig(name=request.name, max_batch_size=described.get("max_batch_size", 0))
         config.model_transaction_policy.decoupled = described.get("decoupled", False)

@@ -122,10 +122,13 @@ def test_a_killed_server_fails_what_is_in_flight_and_is_out_at_once(
             assert attempt.error_code == Code.REPLICA_UNAVAILABLE
             request.end()
         assert resources.fleet.health_of("chat")[0] == [other.name]
-        code, request = await outcome(resources, infer_call("embed", "x"))
-        assert (code, request.variables.get("replica")) in [("ok", other.name), (Code.REPLICA_UNAVAILABLE, killed.name)]
-        code, request = await outcome(resources, infer_call("embed", "x"))
-        assert (code, request.variables["replica"]) == ("ok", other.name)
+        ended = []
+        for _ in range(6):
+            code, request = await outcome(resources, infer_call("embed", "x"))
+            ended.append((code, request.variables["replica"]))
+        lost = (Code.REPLICA_UNAVAILABLE, killed.name)  # another model's health: found by a probe, or by one attempt
+        assert ended.count(lost) <= 1
+        assert set(ended) - {lost} == {("ok", other.name)}
         await in_thread(killed.start)
         await until(lambda: len(resources.fleet.health_of("chat")[0]) == 2)
 

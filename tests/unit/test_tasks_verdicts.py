@@ -60,5 +60,6 @@ def test_every_row_can_be_reached() -> None:
 def test_an_error_within_a_stream_is_told_by_its_text_alone() -> None:
     assert failure_within("Stub process 'chat_0_0' is not healthy.").takes_out
     assert failure_within("Exceeds maximum queue size").code is Code.REPLICA_OVERLOADED
+    assert failure_within("the model's own words: connection refused, keepalive, GOAWAY").code is Code.REPLICA_ERROR
     failure = failure_within("fault invalid after 0 tokens")
     assert (failure.code, failure.grpc_status, failure.takes_out) == (Code.REPLICA_ERROR, None, False)
