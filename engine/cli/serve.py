@@ -75,7 +75,14 @@ def uvloop_run(main: Coroutine[Any, Any, int]) -> int:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its own signal handling: stopping has to drain first."""
+    """Uvicorn without its own signal handling: stopping has to drain first. Says where it listens once it does."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            say(f"listening on http://{shown}:{port}  (documentation: /docs)")
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,9 +104,6 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         server = _Server(config)
         _spare_the_collector()
         serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        say(f"listening on http://{shown}:{port}  (documentation: /docs)")
         await asyncio.wait((serving, asyncio.create_task(stop.asked.wait())), return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
             await _drain(settings, opened, stop)

@@ -130,6 +130,13 @@ def test_a_database_that_is_no_postgres_is_a_problem_of_the_settings(make_gatewa
     assert "a-secret" not in gateway.log
 
 
+def test_who_reads_where_it_listens_can_connect(make_gateway: Make) -> None:
+    gateway = make_gateway("")
+    gateway.launch()
+    gateway.wait_listening()
+    assert gateway.get("/v2/health/live").status_code == 200
+
+
 def test_a_changed_file_is_the_next_version_and_an_unchanged_one_is_not(make_gateway: Make, tmp_path: Path) -> None:
     processes = tmp_path / "processes"
     shutil.copytree(_ROOT / "processes", processes)
