@@ -19,12 +19,13 @@ from engine.errors import Code, ConchError, Rejected
 from engine.records import Key
 from engine.store import binary, partitions
 from engine.store.batch import Batch
+from engine.store.copy_in import copy_in
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
 from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
 from engine.store.journal import GroupCommitJournal, JournalDown, JournalLimits
 from engine.telemetry import Telemetry
 
-COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)".encode()
 _REFUSED: Final = (errors.DataError, errors.ProgramLimitExceeded, errors.StatementTooComplex)  # the fault of a row
 _leaf = struct.Struct(">i").pack
 _Rows = list[tuple[InstanceContext, EncodedRow]]
@@ -146,8 +147,7 @@ class PostgresJournal(GroupCommitJournal):
         for leaf_no, (_, row) in rows:
             parts += (row.data, flagged_tail if row.sanitized else plain_tail, _leaf(leaf_no))
         parts.append(binary.TRAILER)
-        async with connection.cursor() as cursor, cursor.copy(COPY_IN) as copy:
-            await copy.write(b"".join(parts))
+        await copy_in(connection.pgconn, COPY_IN, b"".join(parts))
 
     async def _resolve(self, connection: RawConnection, batch: Batch, rows: _Rows) -> bool:
         """After a duplicate key: whether this very batch is stored already; if not, it gives up its lost instances."""
