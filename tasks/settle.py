@@ -20,7 +20,8 @@ class SettleResult:
 
 @task("settle", inline=True)
 def settle(_: None, ctx: TaskContext[Resources]) -> SettleResult:
-    """Add up the billable usage of every attempt and release the slot. `cost_usd` is null when a price is unknown."""
+    """Add up the billable usage of every attempt and release the slot. `cost_usd` is null when a price is unknown
+    or nothing is paid for."""
     ticket = ctx.resources.ticket_of(ctx)
     ticket.release_slot()
     tokens = sum((line.quantity for line in ticket.usage if line.billable and line.unit == "Tokens"), Decimal(0))
