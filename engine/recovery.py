@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -63,7 +63,8 @@ class Ownership(Protocol):
     async def renew(self) -> None:
         """Raises LeaseLost when another process has taken over."""
 
-    async def claim_dead(self) -> list[DeadProcess]: ...
+    async def claim_dead(self, leave_epochs: Collection[int]) -> list[DeadProcess]:
+        """Those of `leave_epochs` are left to others."""
 
     async def open_instances(self, dead: DeadProcess) -> list[Key]: ...
 
@@ -87,6 +88,7 @@ class Recovery:
         self._ownership = ownership
         self._beat_s = ownership.lease_s / 3
         self._claimed: list[DeadProcess] = []  # by us, and not yet looked after
+        self._left: set[int] = set()  # epochs with instances that this process could not close
         self._journal = journal
         self._keys = keys
         self._now_us = now_us
@@ -127,7 +129,7 @@ class Recovery:
 
     async def take_over(self) -> None:
         """Close every open instance of the processes that are dead by now."""
-        self._claimed += await self._ownership.claim_dead()
+        self._claimed += await self._ownership.claim_dead(self._left)
         while self._claimed:
             await self._recover(self._claimed[0])  # while the store is away it stays claimed, and first in line
             self._claimed.pop(0)
@@ -137,6 +139,8 @@ class Recovery:
         done = await self.close(keys)
         if done == len(keys):
             await self._ownership.mark_recovered(dead)
+        else:
+            self._left.add(dead.epoch)  # another version may be able to read what this one cannot
         log.warning(
             "dead process recovered",
             extra={"owner": dead.owner, "epoch": dead.epoch, "closed": done, "left_open": len(keys) - done},
@@ -210,9 +214,9 @@ class PostgresOwnership:
         with _asking():
             await self._lease.renew()
 
-    async def claim_dead(self) -> list[DeadProcess]:
+    async def claim_dead(self, leave_epochs: Collection[int]) -> list[DeadProcess]:
         with _asking():
-            return await claim_dead(self._database, self._lease)
+            return await claim_dead(self._database, self._lease, leave_epochs)
 
     async def open_instances(self, dead: DeadProcess) -> list[Key]:
         with _asking():

@@ -9,10 +9,11 @@ for lapsed and the moment others take it for dead lies `GRACE_S`, the time that 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from datetime import UTC, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from engine.errors import ConchError, LeaseLost
 from engine.keys import MAX_WRITER_ID
@@ -51,7 +52,7 @@ _CLAIM = text("""
     UPDATE engine_process SET claimed_by = :claimer, claimed_until = now() + make_interval(secs => :claim)
     WHERE epoch IN (
         SELECT dead.epoch FROM engine_process dead
-        WHERE dead.recovered_at IS NULL AND dead.epoch <> :claimer
+        WHERE dead.recovered_at IS NULL AND dead.epoch <> :claimer AND dead.epoch <> ALL(CAST(:left AS bigint[]))
           AND (
               dead.released_at IS NOT NULL
               OR dead.leased_until < now() - make_interval(secs => :grace)
@@ -73,20 +74,24 @@ _CLAIM = text("""
     )
     RETURNING epoch, writer_id, owner
 """)
-# An online instance cannot outlive its deadline by much, so its Start is young; BRIN finds young rows. An instance
-# that may wait for days is found through its open Start, whatever its age.
+_LIFE = text("SELECT acquired_at, leased_until FROM engine_process WHERE epoch = :epoch")
+# An online instance cannot outlive its deadline by much, so its Start is young; BRIN finds young rows. The bounds are
+# values, so that other days are not even opened; the end is asked for one by one, so that no day is read whole.
 _OPEN = text("""
     SELECT s.process_instance_key
-    FROM record s, engine_process p
-    WHERE p.epoch = :epoch AND s.writer_epoch = p.epoch AND s.kind = 'instance_started'
-      AND s.day BETWEEN (p.acquired_at AT TIME ZONE 'UTC')::date - 1 AND (p.leased_until AT TIME ZONE 'UTC')::date + 1
-      AND s.recorded_at > greatest(p.acquired_at, p.leased_until - make_interval(secs => :age)) - interval '1 minute'
-      AND NOT EXISTS (
-          SELECT FROM record e
+    FROM record s
+    WHERE s.day BETWEEN :first_day AND :last_day AND s.recorded_at > :since
+      AND s.writer_epoch = :epoch AND s.kind = 'instance_started'
+      AND (
+          SELECT true FROM record e
           WHERE e.process_instance_key = s.process_instance_key AND e.day = s.day AND e.kind = 'instance_ended'
-      )
+            AND e.day BETWEEN :first_day AND :last_day
+          LIMIT 1
+      ) IS NULL
     ORDER BY s.process_instance_key
 """)
+_DAY = timedelta(days=1)
+_SKEW = timedelta(minutes=1)  # between the database's clock and the one that a dead process went by
 
 
 class DeadProcess(NamedTuple):
@@ -159,19 +164,31 @@ async def acquire(database: Database, engine_version: str, owner: str | None = N
     return Lease(database, writer_id, epoch, not_before_ms, asked_at_s, lease_s)
 
 
-async def claim_dead(database: Database, lease: Lease, claim_s: float = 300.0) -> list[DeadProcess]:
-    """Take over every dead process that nobody else is looking after; the claim ends by itself after `claim_s`."""
+async def claim_dead(
+    database: Database, lease: Lease, leave_epochs: Collection[int] = (), claim_s: float = 300.0
+) -> list[DeadProcess]:
+    """Take over every dead process that nobody else is looking after; the claim ends by itself after `claim_s`.
+
+    Those of `leave_epochs` are left to others.
+    """
     async with database.begin() as connection:
         held = await connection.execute(_HELD, {"claimer": lease.epoch})
         gone = [epoch for epoch, owner in held if is_gone(owner)]
         values = {"claimer": lease.epoch, "claim": claim_s, "grace": GRACE_S, "gone": gone}
+        values["left"] = list(leave_epochs)
         return [DeadProcess(*row) for row in await connection.execute(_CLAIM, values)]
 
 
 async def open_instances(database: Database, dead: DeadProcess, max_age_s: float = 3_600.0) -> list[Key]:
     """Instances that `dead` started in its last `max_age_s` seconds, whose Start is committed and whose end is not."""
     async with database.begin() as connection:
-        return list(await _open(connection, dead.epoch, max_age_s))
+        acquired_at, leased_until = (await connection.execute(_LIFE, {"epoch": dead.epoch})).one()
+        since = max(acquired_at, leased_until - timedelta(seconds=max_age_s)) - _SKEW
+        days = {
+            "first_day": since.astimezone(UTC).date() - _DAY,
+            "last_day": leased_until.astimezone(UTC).date() + _DAY,
+        }
+        return list(await connection.scalars(_OPEN, {"epoch": dead.epoch, "since": since, **days}))
 
 
 async def mark_recovered(database: Database, dead: DeadProcess) -> None:
@@ -179,7 +196,3 @@ async def mark_recovered(database: Database, dead: DeadProcess) -> None:
     async with database.begin() as connection:
         statement = text("UPDATE engine_process SET recovered_at = now() WHERE epoch = :epoch")
         await connection.execute(statement, {"epoch": dead.epoch})
-
-
-async def _open(connection: AsyncConnection, epoch: int, max_age_s: float) -> list[Key]:
-    return list(await connection.scalars(_OPEN, {"epoch": epoch, "age": max_age_s}))

@@ -86,3 +86,14 @@ def test_the_claim_of_a_process_that_has_ended_is_void(audit_url: str, end: str)
         assert dead.epoch in await claimed(database, second)
 
     running(audit_url, scenario)
+
+
+def test_what_a_process_could_not_close_is_left_to_others_once_its_claim_is_over(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        dead = await leases.acquire(database, "0.1.0", GONE)
+        old, new = [await leases.acquire(database, version) for version in ("0.1.0", "0.2.0")]
+        assert [each.epoch for each in await leases.claim_dead(database, old, claim_s=0)] == [dead.epoch]
+        assert await leases.claim_dead(database, old, leave_epochs=[dead.epoch]) == []
+        assert await claimed(database, new) == [dead.epoch]
+
+    running(audit_url, scenario)

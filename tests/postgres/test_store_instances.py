@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -14,9 +15,9 @@ from sqlalchemy import text
 from engine.core.replay import derive_records
 from engine.keys import KeySource
 from engine.records import Refusal, Tags
-from engine.store import leases
+from engine.store import leases, partitions
 from engine.store.canonical import Difference, differences, rows_from_records
-from engine.store.database import Database, connect
+from engine.store.database import Database, connect, open_raw
 from engine.store.encoding import InstanceContext
 from engine.store.postgres_journal import PostgresJournal
 from engine.store.queries import Queries
@@ -238,9 +239,29 @@ def test_what_a_dead_process_left_open_is_found_and_closed_once(audit_url: str) 
         (dead,) = await leases.claim_dead(on.database, heir)
         assert (dead.epoch, dead.writer_id) == (on.lease.epoch, on.lease.writer_id)
         assert await leases.open_instances(on.database, dead) == [left.key]
-        assert await leases.claim_dead(on.database, heir) == []  # somebody is looking after it
+        other = await leases.acquire(on.database, "0.1.0")
+        assert await leases.claim_dead(on.database, other) == []  # somebody is looking after it
         await leases.mark_recovered(on.database, dead)
         with pytest.raises(leases.LeaseLost):
             await on.lease.renew()
+
+    running(audit_url, scenario)
+
+
+def test_looking_for_what_a_dead_process_left_open_leaves_older_days_alone(audit_url: str) -> None:
+    """Another session holds an older day for itself, as retention does when it drops one."""
+
+    async def scenario(on: Audit) -> None:
+        left = await on.store(live(on.keys, until_step=4))
+        today = partitions.day_of(left.key)
+        dead = leases.DeadProcess(on.lease.epoch, on.lease.writer_id, "elsewhere")
+        older = await open_raw(on.database.conninfo, autocommit=False)
+        try:
+            await partitions.ensure(older, [today - timedelta(days=9)])
+            await older.commit()
+            await older.execute(f"LOCK TABLE {partitions.name_of(today - timedelta(days=9))}")
+            assert await leases.open_instances(on.database, dead) == [left.key]
+        finally:
+            await older.close()
 
     running(audit_url, scenario)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -169,13 +170,13 @@ class MemoryOwnership:
             raise LeaseLost(f"epoch {self._epoch} was taken for dead")
         self._valid_until_s = self._mine.leased_until_s = self._now_s() + LEASE_S
 
-    async def claim_dead(self) -> list[DeadProcess]:
+    async def claim_dead(self, leave_epochs: Collection[int]) -> list[DeadProcess]:
         self._ask()
         dead = []
         for epoch, process in self._disk.processes.items():
             expired = process.leased_until_s + GRACE_S < self._now_s()
             looked_after = process.recovered or process.claimed_until_s > self._now_s()
-            if epoch != self._epoch and expired and not looked_after:
+            if epoch != self._epoch and expired and not looked_after and epoch not in leave_epochs:
                 process.claimed = True
                 process.claimed_until_s = self._now_s() + CLAIM_S
                 dead.append(DeadProcess(epoch, epoch, f"engine {epoch}"))

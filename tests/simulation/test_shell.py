@@ -11,7 +11,7 @@ import engine.runtime
 from engine.errors import Code, Rejected
 from engine.records import Attempt, Decision
 from engine.run import Run
-from tests.simulation.disk import FaultyJournal
+from tests.simulation.disk import CLAIM_S, FaultyJournal
 from tests.simulation.world import Attempted, Script, World, simulate, world
 
 LATER_S = 60.0  # long enough for an outage to be given up on, and for the next look at what was left behind
@@ -97,7 +97,9 @@ async def never_answers(_: Attempted) -> None:
     await asyncio.sleep(1_000_000)
 
 
-def test_an_instance_that_cannot_be_read_keeps_neither_the_others_open_nor_the_gateway_from_running() -> None:
+def test_an_instance_that_cannot_be_read_keeps_neither_the_others_open_nor_the_gateway_from_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def die(engine_: World) -> list[int]:
         runs = [engine_.submit() for _ in range(3)]
         await asyncio.sleep(1)
@@ -112,9 +114,10 @@ def test_an_instance_that_cannot_be_read_keeps_neither_the_others_open_nor_the_g
         first = disk.rows[keys[0], -1]
         disk.rows[keys[0], -1] = first._replace(data=first.data.replace(b'"start"', b'"later"'))
         async with world(journal=FaultyJournal(disk), epoch=2) as engine_:
-            await asyncio.sleep(LATER_S)
+            await asyncio.sleep(LATER_S + 2 * CLAIM_S)
             assert (await engine_.request()).outcome.error is None
         assert not disk.processes[1].recovered
+        assert caplog.messages.count("instance cannot be closed") == 1
         return [disk.instances()[key].end for key in keys]
 
     assert simulate(main) == [None, "aborted", "aborted"]
