@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from prometheus_client import Gauge
-
 from engine import BpmnError, Code, ModelSettings, Settings, Telemetry
 
 _DRAIN_SAMPLES = 64
@@ -47,11 +45,8 @@ class Admission:
         self.limits = settings.limits
         self.now_us = now_us
         self.queued_bytes = 0
-        self._bytes_gauge = telemetry.queue_bytes
-        self._gates = {
-            model.name: Gate(self, model, telemetry.queue_entries.labels(telemetry.model(model.name)))
-            for model in settings.models
-        }
+        self._gates = {model.name: Gate(self, model, telemetry) for model in settings.models}
+        telemetry.queue_bytes.set_function(lambda: self.queued_bytes)
 
     def enter(self, model: str, size_bytes: int, deadline_at_us: int) -> Slot | Awaitable[Slot]:
         """A slot at once, or something to await for it.
@@ -69,16 +64,11 @@ class Admission:
         """Requests that wait now."""
         return len(self._gates[model].queue)
 
-    def count_bytes(self, change: int) -> None:
-        """Note that more or fewer bytes wait now."""
-        self.queued_bytes += change
-        self._bytes_gauge.set(self.queued_bytes)
-
 
 class Gate:
     """The slots and the queue of one model."""
 
-    def __init__(self, admission: Admission, model: ModelSettings, entries_gauge: Gauge):
+    def __init__(self, admission: Admission, model: ModelSettings, telemetry: Telemetry):
         self.name = model.name
         self.limit = model.max_concurrency or admission.limits.max_concurrency
         own = model.max_concurrency is not None
@@ -86,9 +76,9 @@ class Gate:
         self.in_use = 0
         self.queue: deque[_Waiter] = deque()
         self._admission = admission
-        self._gauge = entries_gauge
         self._full_at_us = 0  # since when no slot was given back although all are taken
         self._drain_us: deque[int] = deque(maxlen=_DRAIN_SAMPLES)  # how long that lasted, each time
+        telemetry.queue_entries.labels(telemetry.model(model.name)).set_function(lambda: len(self.queue))
 
     def enter(self, size_bytes: int, deadline_at_us: int) -> Slot | Awaitable[Slot]:
         if self.in_use < self.limit and not self.queue:
@@ -99,7 +89,7 @@ class Gate:
         self._refuse_when_full(size_bytes)
         waiter = _Waiter(asyncio.get_running_loop().create_future(), size_bytes)
         self.queue.append(waiter)
-        self._counted(size_bytes)
+        self._admission.queued_bytes += size_bytes
         return self._wait(waiter, deadline_at_us)
 
     def leave(self) -> None:
@@ -109,7 +99,7 @@ class Gate:
             self._full_at_us = now_us
         while self.queue:
             waiter = self.queue.popleft()
-            self._counted(-waiter.size_bytes)
+            self._admission.queued_bytes -= waiter.size_bytes
             if not waiter.granted.done():
                 waiter.granted.set_result(None)
                 return
@@ -142,12 +132,8 @@ class Gate:
             return False
         if waiter in self.queue:
             self.queue.remove(waiter)
-            self._counted(-waiter.size_bytes)
+            self._admission.queued_bytes -= waiter.size_bytes
         return True
-
-    def _counted(self, change_bytes: int) -> None:
-        self._admission.count_bytes(change_bytes)
-        self._gauge.set(len(self.queue))
 
     def _refuse_when_full(self, size_bytes: int) -> None:
         limits, waiting = self._admission.limits, len(self.queue)

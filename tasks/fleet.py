@@ -23,12 +23,12 @@ class Lease:
     def __init__(self, replica: Replica):
         self.replica = replica
         self._ended = False
-        replica.count(1)
+        replica.in_flight += 1
 
     def end(self) -> None:
         if not self._ended:
             self._ended = True
-            self.replica.count(-1)
+            self.replica.in_flight -= 1
 
 
 class Replica:
@@ -40,11 +40,7 @@ class Replica:
         self.client = TritonClient(settings.grpc)
         self.in_flight = 0
         self.cards: dict[tuple[str, str], ModelCard] = {}
-        self._gauge = telemetry.replica_in_flight.labels(settings.name)
-
-    def count(self, change: int) -> None:
-        self.in_flight += change
-        self._gauge.set(self.in_flight)
+        telemetry.replica_in_flight.labels(settings.name).set_function(lambda: self.in_flight)
 
     async def card_of(self, model: str, version: str, timeout_s: float) -> ModelCard:
         """What this replica says about a model, asked once. Raises CallFailed."""
