@@ -5,6 +5,7 @@ Called by the inference routes. Protocol: KServe "Open Inference Protocol" v2 an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
@@ -21,7 +22,9 @@ DATATYPES = frozenset(
 _SCALARS = frozenset((str, bool, int, float))
 _CLASSIFICATION = "classification"
 _SHARED_MEMORY = "shared_memory_region"
-_MAX_NESTING = 32
+_MAX_DIMENSIONS = 32
+_MAX_TENSORS = 1_000  # of one request; without a limit a body of zeros would earn an answer fifty times its size
+_SHOWN_CHARS = 60  # of a client's value in a message
 
 
 def read_call(operation: Operation, model: str, version: str, body: bytes) -> InferenceCall:
@@ -55,18 +58,22 @@ def _read_infer(model: str, version: str, document: dict[str, Any], size_bytes: 
     tensors: list[Tensor] = []
     if not isinstance(inputs, list) or not inputs:
         problems.append("`inputs` must be a non-empty list of tensors")
-    else:
+    elif _few_enough("inputs", inputs, problems):
         tensors = [tensor for at, item in enumerate(inputs) if (tensor := _read_tensor(at, item, problems))]
-        names = [tensor.name for tensor in tensors]
-        problems += [
-            f"input `{name}` is given more than once" for name in dict.fromkeys(names) if names.count(name) > 1
-        ]
+        names = Counter(tensor.name for tensor in tensors)
+        problems += [f"input `{name}` is given more than once" for name, times in names.items() if times > 1]
     outputs = _read_outputs(document.get("outputs", []), problems)
     if problems:
         raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems), problems=tuple(problems))
     return InferenceCall(
         Operation.INFER, model, version, client_id, tuple(tensors), outputs, {}, parameters, size_bytes=size_bytes
     )
+
+
+def _few_enough(what: str, tensors: list[Any], problems: list[str]) -> bool:
+    if len(tensors) > _MAX_TENSORS:
+        problems.append(f"`{what}` has {len(tensors)} tensors; at most {_MAX_TENSORS} are accepted")
+    return len(tensors) <= _MAX_TENSORS
 
 
 def _read_tensor(at: int, item: Any, problems: list[str]) -> Tensor | None:
@@ -79,10 +86,13 @@ def _read_tensor(at: int, item: Any, problems: list[str]) -> Tensor | None:
     data, parameters = item.get("data"), item.get("parameters", {})
     if not isinstance(name, str) or not name:
         problems.append(f"{where}.name must be a non-empty string")
-    if datatype not in DATATYPES:
-        problems.append(f"{where}.datatype is {datatype!r}; it must be one of {', '.join(sorted(DATATYPES))}")
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
+        shown = repr(datatype[:_SHOWN_CHARS]) if isinstance(datatype, str) else _kind(datatype)
+        problems.append(f"{where}.datatype is {shown}; it must be one of {', '.join(sorted(DATATYPES))}")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         problems.append(f"{where}.shape must be a list of integers that are not negative")
+    elif len(shape) > _MAX_DIMENSIONS:
+        problems.append(f"{where}.shape has {len(shape)} dimensions; at most {_MAX_DIMENSIONS} are accepted")
     _check_parameters(f"{where}.parameters", parameters, problems)
     if isinstance(parameters, dict) and _SHARED_MEMORY in parameters:
         problems.append(f"{where} names a shared memory region; it would not exist on the replica: send `data`")
@@ -115,14 +125,14 @@ def _flat(data: list[Any], where: str, problems: list[str]) -> list[Any] | None:
             return None
         return data
     level: list[Any] = data
-    for _ in range(_MAX_NESTING):
+    for _ in range(_MAX_DIMENSIONS):
         if not level or not isinstance(level[0], list):
             return _flat(level, where, problems)
         if not all(isinstance(part, list) and len(part) == len(level[0]) for part in level):
             problems.append(f"{where}.data is ragged: nested lists of one level must have one length")
             return None
         level = [element for part in level for element in part]
-    problems.append(f"{where}.data is nested more than {_MAX_NESTING} levels deep")
+    problems.append(f"{where}.data is nested more than {_MAX_DIMENSIONS} levels deep")
     return None
 
 
@@ -130,7 +140,9 @@ def _read_outputs(outputs: Any, problems: list[str]) -> tuple[str, ...]:
     if not isinstance(outputs, list):
         problems.append(f"`outputs` must be a list, not {_kind(outputs)}")
         return ()
-    names = []
+    if not _few_enough("outputs", outputs, problems):
+        return ()
+    names: list[str] = []
     for at, item in enumerate(outputs):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             problems.append(f"outputs[{at}] must be an object with a `name`")

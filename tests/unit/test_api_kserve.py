@@ -156,3 +156,23 @@ def test_any_json_becomes_a_call_or_a_refusal(inputs: list[Any], more: Any) -> N
     for document in (more, {"inputs": inputs, "outputs": more, "parameters": more}):
         with suppress(Rejected):
             assert infer(document).inputs
+
+
+@pytest.mark.parametrize("datatype", [["BYTES"], {"is": "BYTES"}, None, 7, "B" * 10_000])
+def test_a_datatype_of_any_kind_is_refused_in_few_words(datatype: object) -> None:
+    refusal = refusal_of({"inputs": [tensor(datatype=datatype)]})
+    assert "inputs[0].datatype" in refusal.message
+    assert len(refusal.message) < 500
+
+
+def test_a_shape_of_more_dimensions_than_any_tensor_has_is_refused_without_multiplying_it() -> None:
+    refusal = refusal_of({"inputs": [tensor(shape=[2**62] * 100_000)]})
+    assert "inputs[0].shape has 100000 dimensions" in refusal.message
+    assert len(refusal.message) < 500
+
+
+@pytest.mark.parametrize("which", ["inputs", "outputs"])
+def test_more_tensors_than_any_model_has_are_refused_without_reading_them(which: str) -> None:
+    refusal = refusal_of({"inputs": [tensor()], which: [0] * 100_000})
+    assert f"`{which}` has 100000 tensors" in refusal.message
+    assert len(refusal.message) < 500
