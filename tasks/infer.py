@@ -200,6 +200,7 @@ class _Attempt:
             tried=self.tried,
             replica=self.wanted.replica,
             grpc_status=failure.grpc_status,
+            retry_after_ms=failure.retry_after_ms,
             streamed=streamed,
         ) from None
 

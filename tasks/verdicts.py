@@ -16,6 +16,7 @@ import grpc
 from engine import Code
 
 MAX_MESSAGE = 1_000  # characters of a server's text that are kept
+PUSHBACK = "grpc-retry-pushback-ms"  # how long a server, or a proxy before it, wants to be left alone (gRPC A6)
 
 
 class Row(NamedTuple):
@@ -66,14 +67,23 @@ TABLE = NO_CONNECTION + ANSWERED
 
 
 class CallFailed(Exception):
-    """One call of one replica failed. `takes_out`: the replica cannot serve this model until a probe passes."""
+    """One call of one replica failed. `takes_out`: the replica cannot serve this model until a probe passes.
+    `retry_after_ms`: what the replica asked for, if it did."""
 
-    def __init__(self, code: Code, message: str, grpc_status: str | None = None, takes_out: bool = False):
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        grpc_status: str | None = None,
+        takes_out: bool = False,
+        retry_after_ms: int | None = None,
+    ):
         super().__init__(message)
         self.code = code
         self.message = message[:MAX_MESSAGE]
         self.grpc_status = grpc_status
         self.takes_out = takes_out
+        self.retry_after_ms = retry_after_ms
 
 
 def row_for(status: str | None, text: str) -> Row:
@@ -88,7 +98,12 @@ def failure_of(error: grpc.aio.AioRpcError) -> CallFailed:
     """What a failed RPC means."""
     status, details = error.code().name, error.details() or ""
     row = row_for(status, details)
-    return CallFailed(row.code, details or status, status, row.takes_out)
+    return CallFailed(row.code, details or status, status, row.takes_out, _pushback_ms(error))
+
+
+def _pushback_ms(error: grpc.aio.AioRpcError) -> int | None:
+    asked = next((str(value) for key, value in error.trailing_metadata() or () if key == PUSHBACK), "")
+    return int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else None
 
 
 def failure_within(text: str) -> CallFailed:

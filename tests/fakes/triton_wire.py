@@ -80,11 +80,12 @@ async def fake_triton() -> AsyncIterator[FakeTriton]:
         await server.stop(None)
 
 
-def refuse(status: grpc.StatusCode, text: str) -> Script:
-    """An answer that is an error."""
+def refuse(status: grpc.StatusCode, text: str, **trailers: str) -> Script:
+    """An answer that is an error; `_` in the name of a trailer stands for `-`."""
+    metadata = tuple((name.replace("_", "-"), value) for name, value in trailers.items())
 
     async def answer(_: Any, context: Context) -> Any:
-        await context.abort(status, text)
+        await context.abort(status, text, metadata)
 
     return answer
 
