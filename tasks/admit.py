@@ -5,8 +5,9 @@ Called by the runtime, inline; it waits only when the request has to queue.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from engine import BpmnError, Code, Decision, InferenceCall, ModelSettings, Operation, TaskContext, task
 from tasks.admission import Slot
@@ -16,6 +17,7 @@ from tasks.tensors import encode
 from tasks.triton import request_of
 
 _MAX_TOKENS_FIELD = "max_tokens"
+_SEQUENCE = "sequence_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,16 @@ class AdmitResult:
 def admit(wanted: AdmitInput, ctx: TaskContext[Resources]) -> AdmitResult | Awaitable[AdmitResult]:
     """Check the request and take a slot of its model; the slot is released by settle, or when the instance ends.
 
-    Raises BpmnError: MODEL_NOT_FOUND, INPUT_REFUSED (every problem at once), QUEUE_FULL; when it had to wait
-    QUEUE_TIMEOUT or DEADLINE_EXCEEDED.
+    Raises BpmnError: MODEL_NOT_FOUND, UNSUPPORTED, INPUT_REFUSED (every problem at once), QUEUE_FULL; when it had to
+    wait QUEUE_TIMEOUT or DEADLINE_EXCEEDED.
     """
     resources = ctx.resources
     model = resources.models.get(wanted.model)
     if model is None:
         raise refusal(Code.MODEL_NOT_FOUND, f"model `{wanted.model}` is not known here")
+    if any(_SEQUENCE in fields for fields in _parameters(ctx.call)):
+        text = f"`{_SEQUENCE}`: a sequence needs one replica for all its requests, which is not supported"
+        raise refusal(Code.UNSUPPORTED, text)
     ticket = resources.ticket_of(ctx)
     if ctx.call.operation is Operation.INFER:
         ticket.request = _encoded(ctx.call)
@@ -70,7 +75,7 @@ async def _queued(
 
 def _admitted(wanted: AdmitInput, model: ModelSettings, call: InferenceCall, ticket: Ticket, slot: Slot) -> AdmitResult:
     ticket.hold(slot)
-    asked = call.body.get(_MAX_TOKENS_FIELD)
+    asked = next((fields[_MAX_TOKENS_FIELD] for fields in _parameters(call) if _MAX_TOKENS_FIELD in fields), None)
     return AdmitResult(
         estimated_input_tokens=estimated_tokens(wanted.request_bytes),
         max_output_tokens=asked if type(asked) is int and asked > 0 else model.max_output_tokens,
@@ -82,6 +87,12 @@ def _admitted(wanted: AdmitInput, model: ModelSettings, call: InferenceCall, tic
 def _refused(error: BpmnError, ctx: TaskContext[Resources]) -> BpmnError:
     ctx.record_decision(Decision("admission", None, error.message, {"retry_after_ms": error.retry_after_ms}))
     return refusal(Code(error.code), error.message, retry_after_ms=error.retry_after_ms)
+
+
+def _parameters(call: InferenceCall) -> tuple[Mapping[str, Any], ...]:
+    """Where a call may carry request parameters."""
+    nested = call.body.get("parameters")
+    return call.parameters, call.body, nested if isinstance(nested, Mapping) else {}
 
 
 def _encoded(call: InferenceCall) -> object:

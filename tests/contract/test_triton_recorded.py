@@ -8,11 +8,11 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2
 
-from engine import BpmnError, Code, InferenceCall, Operation, Tensor
+from engine import BpmnError, Code, InferenceCall, Operation, Settings, Tensor
 from tasks.resources import Resources
 from tests.contract.test_triton_rare import TOPICS, play, refused
-from tests.fakes.triton_wire import FakeTriton, Script, hang, refuse, reply, response
-from tests.task_calls import Request, generate_call, infer_call, requested, until
+from tests.fakes.triton_wire import FakeTriton, Script, fake_triton, hang, refuse, reply, response
+from tests.task_calls import Request, generate_call, infer_call, opened, requested, until
 
 SECRET = "the caller's own words"
 
@@ -47,6 +47,55 @@ def test_what_a_caller_made_a_replica_say_is_not_told_to_others() -> None:
         assert down.reason == "an attempt ended with REPLICA_UNAVAILABLE (UNAVAILABLE)"
 
     play(scenario, probes={"interval_ms": 60_000})
+
+
+@pytest.mark.parametrize(("asked", "retry_after_ms"), [("2000", 2_000), ("-1", None), ("soon", None), ("9" * 30, None)])
+def test_a_replica_may_ask_to_be_left_alone_for_a_while(asked: str, retry_after_ms: int | None) -> None:
+    async def scenario(fake: FakeTriton, resources: Resources) -> None:
+        busy = refuse(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size", grpc_retry_pushback_ms=asked)
+        fake.script("embed", busy)
+        error, request = await refused(resources, infer_call("embed", "x"))
+        assert (error.retry_after_ms, request.variables["error"]["retry_after_ms"]) == (retry_after_ms, retry_after_ms)
+
+    play(scenario)
+
+
+def test_a_model_without_probe_is_as_ready_as_its_server_says() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(30), fake_triton() as fake:
+            models = [{"name": name, "probe": False} for name in ("embed", "nowhere")]
+            made = {"replicas": [{"name": "a", "grpc": fake.grpc_url}], "models": models}
+            async with opened(Settings.model_validate(made)) as resources:
+                assert resources.readiness() == {"embed": ["a"], "nowhere": []}
+                [down] = resources.fleet.health_of("nowhere")[1]
+                assert down.reason == "MODEL_NOT_READY: the server says that model `nowhere` is not ready"
+                assert fake.requests == []
+
+    asyncio.run(run())
+
+
+def test_a_sequence_is_refused_because_no_other_replica_could_go_on_with_it() -> None:
+    async def scenario(fake: FakeTriton, resources: Resources) -> None:
+        tensors = infer_call("embed", "x").inputs
+        sequence: dict[str, Any] = {"sequence_id": 7}
+        for call in (
+            InferenceCall(Operation.INFER, "embed", "", "", tensors, parameters=sequence),
+            generating("x", **sequence),
+            generating("x", parameters=sequence),
+        ):
+            error, request = await refused(resources, call)
+            assert (error.code, request.attempts) == (Code.UNSUPPORTED, [])
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("fields", [{"max_tokens": 3}, {"parameters": {"max_tokens": 3}}])
+def test_the_tokens_that_a_call_asks_for_are_known_wherever_they_stand(fields: dict[str, Any]) -> None:
+    async def scenario(fake: FakeTriton, resources: Resources) -> None:
+        async with requested(resources, generating("x", **fields)) as request:
+            assert (await request.run("admit"))["max_output_tokens"] == 3
+
+    play(scenario)
 
 
 def test_messages_are_bounded_whatever_names_a_caller_invents() -> None:
