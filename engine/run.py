@@ -90,23 +90,28 @@ class Run:
         await self._durable(self._commits[:1])
 
     async def chunks(self) -> AsyncIterator[Chunk]:
-        """The stream's chunks in order; the first one only after `started`. Ends when the instance has ended.
+        """The stream's chunks in order; the first one only when every row that led to it is durable. Ends when the
+        instance has ended.
 
         Raises as `started` does. One reader only.
         """
         try:
             await self.started()
+            await self._chunk_or_end()
+            await self._durable(self._commits)
         except Rejected as refused:
             self.cancel(refused.code, refused.message)
             raise
-        while True:
+        while self._chunks or not self.ended:
             while self._chunks:
                 chunk = self._chunks.popleft()
                 if self._writable is not None:
                     self._writable.set()
                 yield chunk
-            if self.ended:
-                return
+            await self._chunk_or_end()
+
+    async def _chunk_or_end(self) -> None:
+        while not self._chunks and not self.ended:
             self._readable = self._readable or asyncio.Event()
             self._readable.clear()
             await self._readable.wait()

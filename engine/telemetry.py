@@ -37,7 +37,6 @@ class Telemetry:
     def __init__(self, registry: CollectorRegistry | None = None):
         self.registry = registry or CollectorRegistry()
         r = self.registry
-        self.tenant = Bounded()
         self.model = Bounded()
         self.element = Bounded(1000)
         self.requests = Counter(

@@ -64,6 +64,8 @@ class Gateway:
         self._fleet = fleet
         self._lease_held = lease_held
         self.refusals = Refusals(journal, keys, telemetry, now_us)
+        for model in settings.models:
+            telemetry.model(model.name)  # seen first, so that names which clients make up cannot take their places
         self._requests: dict[tuple[Operation, str, str], Counter] = {}
         self._seconds = _by_operation(telemetry.request_seconds)
         self._overhead_seconds = _by_operation(telemetry.overhead_seconds)

@@ -74,6 +74,12 @@ class Batch:
         instance.owned = False
         self.failures[instance.key] = LeaseLost(f"process instance {instance.key}: {reason}")
 
+    def settle(self) -> None:
+        """What became of it is known. Whoever keeps a Commit for long, as a stream does, does not keep the rows."""
+        self.settled = True
+        self.facts, self.commands = [], {}
+        self.wake()
+
     def wake(self) -> None:
         """Let everyone who waits look at what became of the batch."""
         for waiter in self.waiters:

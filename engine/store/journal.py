@@ -312,8 +312,7 @@ class GroupCommitJournal:
             self.stats.bytes += batch.size_bytes
             self._telemetry.journal_batches.inc()
             self._telemetry.journal_rows.inc(batch.size_rows)
-        batch.settled = True
-        batch.wake()
+        batch.settle()
 
     def _came_up(self) -> None:
         if self.last_error is not None:
@@ -338,8 +337,7 @@ class GroupCommitJournal:
         error = Rejected(Code.JOURNAL_UNAVAILABLE, "The gateway stopped before these records were stored")
         for batch in self._unsettled():
             batch.error = error
-            batch.settled = True
-            batch.wake()
+            batch.settle()
         if lost:
             log.critical("journal closed with %d rows not stored", lost)
         return lost

@@ -9,6 +9,7 @@ import pytest
 
 import engine.runtime
 from engine.errors import Code, Rejected
+from engine.inference import Operation
 from engine.records import Attempt, Decision
 from engine.run import Run
 from tests.simulation.disk import CLAIM_S, FaultyJournal
@@ -121,3 +122,20 @@ def test_an_instance_that_cannot_be_read_keeps_neither_the_others_open_nor_the_g
         return [disk.instances()[key].end for key in keys]
 
     assert simulate(main) == [None, "aborted", "aborted"]
+
+
+async def streams_for_long(attempted: Attempted) -> None:
+    await attempted.emit(b"first")
+    await asyncio.sleep(10)
+
+
+def test_the_first_chunk_waits_for_every_row_that_led_to_it_also_after_a_queue() -> None:
+    async def main() -> list[str]:
+        script = Script(streams_for_long, admit_wait=lambda: asyncio.sleep(5))
+        async with world(script, journal=FaultyJournal(write_s=1)) as engine_:
+            run = engine_.submit(operation=Operation.GENERATE_STREAM)
+            async for _ in run.chunks():
+                return [fact.element_id for fact in engine_.journal.of(run.key).facts]
+        raise AssertionError("no chunk came")
+
+    assert simulate(main)[-3:] == ["admit", "check_health", "route"]
