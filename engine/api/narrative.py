@@ -38,7 +38,7 @@ def tell(stored: StoredInstance) -> list[str]:
     sentences += _usage(stored)
     sentences += _time_split(stored)
     sentences.append(_ending(stored))
-    return sentences
+    return [" ".join(sentence.split()) for sentence in sentences]  # a model's error may have several lines
 
 
 def walked(stored: StoredInstance) -> Walked:
@@ -134,18 +134,25 @@ def _attempt(name: str, fact: Fact) -> str:
 
 def _usage(stored: StoredInstance) -> Iterator[str]:
     lines = [fact for fact in stored.facts if fact["kind"] == "usage"]
-    if not lines:
+    paid = [line for line in lines if line["billable"]]
+    if paid:
+        costs = [line["cost_usd"] for line in paid if "cost_usd" in line]
+        unpriced = len(paid) - len(costs)
+        cost = f"it cost {sum(costs, Decimal()).normalize():f} USD" if costs else "it has no price"
+        missing = f", {_counted(unpriced, 'line')} without a price" if costs and unpriced else ""
+        yield f"Used: {_totals(paid)}; {cost}{missing}."
+    else:
         yield "Nothing billable was used."
-        return
+    if len(paid) < len(lines):
+        unpaid = [line for line in lines if not line["billable"]]
+        yield f"Used by attempts that nobody pays for: {_totals(unpaid)}."
+
+
+def _totals(lines: list[Fact]) -> str:
     totals: defaultdict[str, Decimal] = defaultdict(Decimal)
     for line in lines:
         totals[line["sku"].replace("_", " ")] += line["quantity"]
-    costs = [line["cost_usd"] for line in lines if "cost_usd" in line]
-    unpriced = len(lines) - len(costs)
-    listed = ", ".join(f"{quantity.normalize():f} {sku}" for sku, quantity in totals.items())
-    cost = f"it cost {sum(costs, Decimal()).normalize():f} USD" if costs else "it has no price"
-    missing = f", {_counted(unpriced, 'line')} without a price" if costs and unpriced else ""
-    yield f"Used: {listed}; {cost}{missing}."
+    return ", ".join(f"{quantity.normalize():f} {sku}" for sku, quantity in totals.items())
 
 
 def _time_split(stored: StoredInstance) -> Iterator[str]:
