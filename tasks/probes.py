@@ -116,10 +116,11 @@ class Probes:
 def _smallest_inputs(card: ModelCard) -> Iterator[tuple[Tensor, bytes]]:
     """Zeros and a short text in the smallest shape, for every input that a request must have."""
     for name, spec in card.inputs.items():
-        if spec.optional and name != _ONE_TOKEN:
+        one_token = name == _ONE_TOKEN and spec.datatype not in _VALUES
+        if spec.optional and not one_token:
             continue
         shape = fit_shape(spec.shape, prod(d for d in spec.shape if d != -1)) or spec.shape
-        value = 1 if name == _ONE_TOKEN else _VALUES.get(spec.datatype, 0)
+        value = 1 if one_token else _VALUES.get(spec.datatype, 0)
         tensor = Tensor(name, spec.datatype, shape, [value] * prod(shape))
         yield tensor, encode(tensor).raw
 
