@@ -23,6 +23,7 @@ from engine.store.owner import is_gone, this_process
 
 LEASE_S = 15.0
 GRACE_S = 15.0
+WRITING = 0x636F6E63  # first half of the lock that every connection of a journal holds; the second is its epoch
 _LOCK = 0x636F6E6368_03  # writer numbers are handed out one at a time
 
 _FREE_WRITER = text("""
@@ -45,8 +46,15 @@ _RENEW = text("""
     WHERE epoch = :epoch AND claimed_by IS NULL AND released_at IS NULL
       AND NOT EXISTS (SELECT FROM engine_process heir WHERE heir.writer_id = :writer_id AND heir.epoch > :epoch)
 """)
+# A process may be gone while its last batch is still being stored; the lock goes with the connection that stores it.
 _HELD = text("""
-    SELECT epoch, owner FROM engine_process WHERE recovered_at IS NULL AND released_at IS NULL AND epoch <> :claimer
+    SELECT epoch, owner FROM engine_process
+    WHERE recovered_at IS NULL AND released_at IS NULL AND epoch <> :claimer
+      AND NOT EXISTS (
+          SELECT FROM pg_locks
+          WHERE locktype = 'advisory' AND objsubid = 2 AND classid = :writing AND objid = epoch
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      )
 """)
 _CLAIM = text("""
     UPDATE engine_process SET claimed_by = :claimer, claimed_until = now() + make_interval(secs => :claim)
@@ -172,7 +180,7 @@ async def claim_dead(
     Those of `leave_epochs` are left to others.
     """
     async with database.begin() as connection:
-        held = await connection.execute(_HELD, {"claimer": lease.epoch})
+        held = await connection.execute(_HELD, {"claimer": lease.epoch, "writing": WRITING})
         gone = [epoch for epoch, owner in held if is_gone(owner)]
         values = {"claimer": lease.epoch, "claim": claim_s, "grace": GRACE_S, "gone": gone}
         values["left"] = list(leave_epochs)

@@ -23,6 +23,7 @@ from engine.store.copy_in import copy_in
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
 from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
 from engine.store.journal import GroupCommitJournal, JournalDown, JournalLimits
+from engine.store.leases import WRITING
 from engine.telemetry import Telemetry
 
 COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)".encode()
@@ -223,6 +224,7 @@ class PostgresJournal(GroupCommitJournal):
                 "SELECT set_config('synchronous_commit', 'on', false)"
                 " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
             )
+            await connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (WRITING, self._lease.epoch))
             if not self._allow_unsafe:
                 await _refuse_unsafe(connection)
         except BaseException:

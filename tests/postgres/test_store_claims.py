@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from engine.store import leases, owner
 from engine.store.database import Database, connect
+from engine.store.postgres_journal import PostgresJournal
 
 pytestmark = pytest.mark.postgres
 
@@ -38,6 +39,22 @@ def test_a_dead_process_is_looked_after_by_one_at_a_time(audit_url: str) -> None
         heirs = [await leases.acquire(database, "0.1.0") for _ in range(4)]
         claims = await asyncio.gather(*(claimed(database, heir) for heir in heirs))
         assert sorted(claims) == [[], [], [], [dead.epoch]]
+
+    running(audit_url, scenario)
+
+
+def test_a_process_that_is_gone_is_not_claimed_while_its_last_batch_may_still_be_stored(audit_url: str) -> None:
+    async def scenario(database: Database) -> None:
+        dead = await leases.acquire(database, "0.1.0", GONE)
+        heir = await leases.acquire(database, "0.1.0")
+        journal = PostgresJournal(audit_url, dead, allow_unsafe=True)
+        await journal.start()
+        assert await claimed(database, heir) == []
+        await journal.close()
+        epochs: list[int] = []
+        while not epochs:  # the server ends the connection's process a moment later
+            epochs = await claimed(database, heir)
+        assert epochs == [dead.epoch]
 
     running(audit_url, scenario)
 
