@@ -189,7 +189,7 @@ class Recovery:
         # The dead process may have had a faster clock. Abort mints nothing, so its next key stays unused.
         abort = Abort(max(self._keys.mint(), instance.next_key), _MESSAGE)
         step = instance.apply(abort, self._now_us())
-        return self._journal.append(InstanceContext.of_start(start), step.records, flush=True)
+        return self._journal.append(InstanceContext.of_commands(recorded.commands), step.records, flush=True)
 
 
 class PostgresOwnership:

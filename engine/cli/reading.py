@@ -43,9 +43,13 @@ class Audit(NamedTuple):
     queries: Queries
 
     async def load(self, key: Key | str) -> StoredInstance:
-        """The instance by its key or by its request id. Raises Rejected(NOT_FOUND)."""
+        """The instance by its key or by its request id. Raises Rejected: NOT_FOUND, or UNSUPPORTED for commands that
+        this version cannot read."""
         number = key if isinstance(key, int) else await self._key_of(key)
-        stored = await self.queries.load_instance(number)
+        try:
+            stored = await self.queries.load_instance(number)
+        except ValueError as error:
+            raise Rejected(Code.UNSUPPORTED, f"process instance {number} cannot be read: {error}") from error
         if stored is None:
             raise Rejected(Code.NOT_FOUND, f"the audit holds no process instance with the key {number}")
         return stored

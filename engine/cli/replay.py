@@ -70,9 +70,9 @@ async def _compare(settings: Settings, key: Key | str) -> Comparison:
         version = stored.start.engine_version
         try:
             records = derive_records(program, commands, limits=limits)
-        except Rejected as refusal:
+            derived = rows_from_records(InstanceContext.of_start(stored.start), records)
+        except (Rejected, ValueError) as refusal:  # ValueError: a value that no row can hold
             return Comparison(stored.key, version, 0, [], str(refusal))
-        derived = rows_from_records(InstanceContext.of_start(stored.start), records)
         rows = await audit.queries.stored_rows(stored.key)
         return Comparison(stored.key, version, len(rows), differences(stored.key, rows, derived), None)
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from engine.records import Key, Record
 from engine.store import binary, json_text
-from engine.store.encoding import JSON, SAYS, InstanceContext, encode_fact
+from engine.store.encoding import JSON, SAYS, InstanceContext, encode_command, encode_fact
 
 CANONICAL_VERSION: Final = b"\1"
 _JSON_AT = frozenset(SAYS.index(name) for name in JSON)
@@ -45,12 +45,14 @@ def canonical_bytes(row: CanonicalRow) -> bytes:
 
 
 def rows_from_records(instance: InstanceContext, records: Iterable[Record]) -> list[CanonicalRow]:
-    """The rows that the facts among `records` mean, in the order of their positions."""
-    rows = [
-        canonical_row(binary.fields_of(encode_fact(instance, record).data, len(SAYS)))
-        for record in records
-        if record.position > 0
-    ]
+    """The rows that the facts among `records` mean, in the order of their positions. `records` are in the order of
+    their making, commands included: the closing row bears their digest."""
+    rows = []
+    for record in records:
+        if record.position > 0:
+            rows.append(canonical_row(binary.fields_of(encode_fact(instance, record).data, len(SAYS))))
+        else:
+            encode_command(instance, record)
     return sorted(rows, key=lambda row: row.position)
 
 

@@ -51,7 +51,10 @@ _TYPE_OF = {kind: command_type for command_type, kind in KIND_OF.items()}
 
 
 def encode(command: Command, at_us: int) -> bytes:
-    """One command as JSON. Raises json_text.Poison for strings that Postgres refuses."""
+    """One command as JSON in canonical form: read back from jsonb, it gives the same bytes again.
+
+    Raises json_text.Poison for strings that Postgres refuses.
+    """
     return json_text.dumps((KIND_OF[type(command)], at_us, *command))
 
 

@@ -9,9 +9,10 @@ A row is head (position, instant, everything constant for the instance), body (b
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from engine.errors import meaning_of
@@ -20,6 +21,7 @@ from engine.records import (
     RECORD_SCHEMA_VERSION,
     ActivityEnded,
     AttemptMade,
+    Command,
     DecisionMade,
     DefinitionRef,
     IncidentRaised,
@@ -91,6 +93,7 @@ _NO_DECISION = NULL * len(DECISION)
 _NO_USAGE = NULL * len(USAGE)
 _NO_JSON = NULL * len(JSON)
 
+DIGEST_BYTES: Final = 16
 _head = struct.Struct(">hiqiq").pack
 _WIDTH = len(COLUMNS)
 _keys_and_day = struct.Struct(">iqiqiiiiiiih").pack
@@ -103,9 +106,11 @@ class InstanceContext:
     """What every row of one instance repeats, encoded once.
 
     `owned` turns false when another process is found to own the instance: its rows are refused from then on.
+    `said` is the digest of the commands encoded so far; the closing row bears it, so that a replay finds a change of
+    any of them, also of what no other row repeats.
     """
 
-    __slots__ = ("definition", "encoded", "key", "owned", "sanitized", "tags")
+    __slots__ = ("definition", "encoded", "key", "owned", "said", "sanitized", "tags")
 
     def __init__(self, key: Key, tags: Tags, definition: DefinitionRef | None) -> None:
         self.key = key
@@ -113,6 +118,7 @@ class InstanceContext:
         self.definition = definition
         self.owned = True
         self.sanitized = False
+        self.said = blake2b(digest_size=DIGEST_BYTES)
         try:
             self.encoded = _constant(key, tags, definition)
         except Poison:
@@ -122,6 +128,17 @@ class InstanceContext:
     @classmethod
     def of_start(cls, start: Start) -> InstanceContext:
         return cls(start.key, start.tags, start.definition)
+
+    @classmethod
+    def of_commands(cls, commands: Sequence[tuple[Command, int]]) -> InstanceContext:
+        """The context of an instance that goes on after these commands, each with its instant; the first is a Start."""
+        (start, _), *_ = commands
+        if not isinstance(start, Start):
+            raise ValueError("the first command of an instance is its Start")
+        instance = cls.of_start(start)
+        for ordinal, (command, at_us) in enumerate(commands, 1):
+            encode_command(instance, Record(-ordinal, at_us, command))
+        return instance
 
     @classmethod
     def of_refusal(cls, refusal: Refusal) -> InstanceContext:
@@ -144,19 +161,27 @@ def encode_fact(instance: InstanceContext, record: Record) -> EncodedRow:
     position, at_us, body = record
     head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US) + instance.encoded
     encode = _ENCODERS[type(body)]
+    end = (
+        jsonb(b'{"commands_blake2b":"%b"}' % instance.said.hexdigest().encode()) if type(body) is InstanceEnded else b""
+    )
     try:
-        return EncodedRow(position, head + encode(body), instance.sanitized)
+        return EncodedRow(position, head + encode(body) + end, instance.sanitized)
     except Poison:
-        return EncodedRow(position, head + encode(json_text.clean(body)), True)
+        return EncodedRow(position, head + encode(json_text.clean(body)) + end, True)
 
 
-def encode_command(record: Record) -> tuple[bytes, bool]:
-    """A command as JSON, and whether it had to be cleaned."""
-    _, at_us, command = record
+def encode_command(instance: InstanceContext, record: Record) -> tuple[bytes, bool]:
+    """A command as JSON, and whether it had to be cleaned. Commands are encoded in their order, from the first."""
+    position, at_us, command = record
+    cleaned = False
     try:
-        return command_log.encode(command, at_us), False  # type: ignore[arg-type]  # the sign of position tells
+        encoded = command_log.encode(command, at_us)  # type: ignore[arg-type]  # the sign of position tells
     except Poison:
-        return command_log.encode(json_text.clean(command), at_us), True
+        encoded, cleaned = command_log.encode(json_text.clean(command), at_us), True
+    if position == -1:
+        instance.said = blake2b(digest_size=DIGEST_BYTES)
+    instance.said.update(encoded)
+    return encoded, cleaned
 
 
 def encode_commands(
@@ -319,7 +344,7 @@ def _incident_raised(fact: IncidentRaised) -> bytes:
 
 
 _ENDED = label("instance_ended") + NULL * 2
-_ENDED_REST = _NO_CALL + _NO_ATTEMPT + _NO_DECISION + _NO_USAGE + _NO_JSON
+_ENDED_REST = _NO_CALL + _NO_ATTEMPT + _NO_DECISION + _NO_USAGE + NULL * 2  # `details` is the digest of the commands
 
 
 def _instance_ended(fact: InstanceEnded) -> bytes:

@@ -162,7 +162,7 @@ class GroupCommitJournal:
             if record.position > 0:
                 facts.append((instance, encode_fact(instance, record)))
             else:
-                commands.append((record, *encode_command(record)))
+                commands.append((record, *encode_command(instance, record)))
         batch = self._gathering
         rows_before, bytes_before = batch.size_rows, batch.size_bytes
         for command in commands:

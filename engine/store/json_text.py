@@ -24,14 +24,14 @@ class Poison(ValueError):
 
 
 def dumps(value: object) -> bytes:
-    """`value` as JSON; Decimals become exact number literals, NamedTuples arrays.
+    """`value` as JSON with sorted keys; Decimals become exact number literals, NamedTuples arrays.
 
     Raises Poison for strings that jsonb refuses, TypeError for what is no JSON (NaN, keys that are not strings).
     """
     try:
-        data = orjson.dumps(value, default=_plain)
+        data = orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
-        data = orjson.dumps(_portable(value), default=_plain)
+        data = orjson.dumps(_portable(value), default=_plain, option=orjson.OPT_SORT_KEYS)
     if b"\\u0000" in data and _has_nul(value):
         raise Poison("U+0000 in a JSON string")
     return data

@@ -88,9 +88,9 @@ class Stored(NamedTuple):
     def is_what_its_commands_mean(self, program: Program) -> bool:
         """Whether replaying the commands gives these facts, byte for byte."""
         logged = self.commands
-        start = logged[0].command
-        records = derive_records(program, [(each.command, each.at_us) for each in logged])
-        context = InstanceContext.of_start(start)  # type: ignore[arg-type]  # the first command is a Start
+        commands = [(each.command, each.at_us) for each in logged]
+        records = derive_records(program, commands)
+        context = InstanceContext.of_commands(commands)
         derived = {record.position: encode_fact(context, record) for record in records if record.position > 0}
         return derived == {position: row for position, row in self.rows.items() if position > 0}
 

@@ -12,7 +12,7 @@ def test_a_settled_batch_lets_its_rows_go() -> None:
     batch = Batch(1)
     for record in life.steps[0]:
         if record.position < 0:
-            batch.add_command(life.context, record, *encode_command(record))
+            batch.add_command(life.context, record, *encode_command(life.context, record))
         else:
             batch.add_facts([(life.context, encode_fact(life.context, record))])
     rows = batch.size_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.bpmn.spiff import Program
+from engine.core.instance import ProcessInstance
+from engine.core.replay import derive_records
+from engine.errors import Rejected
 from engine.records import (
     Abort,
     BpmnErrorThrown,
@@ -17,13 +22,15 @@ from engine.records import (
     JobCompleted,
     JobFailed,
     JobStopped,
+    Step,
     TimerFired,
 )
 from engine.store import binary, command_log, json_text
-from engine.store.canonical import canonical_bytes, differences, rows_from_records
+from engine.store.canonical import CanonicalRow, canonical_bytes, differences, rows_from_records
 from engine.store.encoding import COLUMNS, SAYS, InstanceContext, encode_commands, encode_fact
 from engine.store.schema import record
 from tests.audit_samples import job_report, keys, live
+from tests.builders import Diagram, start_command
 
 numbers = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -91,11 +98,13 @@ def commands() -> list[Command]:
 
 @pytest.mark.parametrize("command", commands(), ids=lambda command: type(command).__name__)
 def test_every_command_comes_back_as_it_went_in(command: Command) -> None:
-    payload = json_text.loads(command_log.pack([command_log.encode(command, 5), command_log.encode(command, 6)]))
+    as_jsonb = json_text.canonical(command_log.pack([command_log.encode(command, 5), command_log.encode(command, 6)]))
+    payload = json_text.loads(as_jsonb)
     first, second = command_log.unpack(3, payload)
     assert (first.ordinal, first.at_us, second.ordinal, second.at_us) == (3, 5, 4, 6)
     assert first.command == second.command == command
     assert type(first.command) is type(command)
+    assert command_log.encode(first.command, 5) == command_log.encode(command, 5)
 
 
 @pytest.mark.parametrize("payload", [[["party", 1]], [["timer_fired", 1, 2]], [["timer_fired", 1, 2, 3, 4]]])
@@ -133,3 +142,55 @@ def test_a_context_survives_poison_in_its_tags() -> None:
     life = live(keys())
     context = InstanceContext(life.key, life.context.tags._replace(tenant="\0"), None)
     assert context.sanitized
+
+
+def changes_of(value: Any) -> list[Any]:
+    """`value` with each one of its leaves changed in turn."""
+    if isinstance(value, dict):
+        return [{**value, name: other} for name, item in value.items() for other in changes_of(item)]
+    if isinstance(value, (list, tuple)):
+        made = getattr(type(value), "_make", type(value))
+        parts = [(at, other) for at, item in enumerate(value) for other in changes_of(item)]
+        return [made([*value[:at], other, *value[at + 1 :]]) for at, other in parts]
+    if isinstance(value, bool):
+        return [not value]
+    if value is None:
+        return []
+    return [value + "x"] if isinstance(value, str) else [value + 1]
+
+
+def cancelled_life() -> tuple[Program, list[tuple[Command, int]]]:
+    """Its first job returns what a mapping leaves out, its second is stopped: no other fact repeats all of that."""
+    diagram = Diagram().start().task("one", outputs={"kept": "=kept"}).task("two").end()
+    program = Program(diagram.path("started", "one", "two", "ended").build())
+    instance = ProcessInstance(program)
+    commands: list[tuple[Command, int]] = []
+
+    def apply(command: Command) -> Step:
+        commands.append((command, 1_800_000_000_000_000 + len(commands)))
+        return instance.apply(*commands[-1])
+
+    (one,) = apply(start_command(program.definition, {"model": "chat"})).start
+    result = {"kept": 1, "dropped": {"a": Decimal("0.5"), "b": [True, "text"]}}
+    report = job_report("infer", 1_800_000_000_000_000, 1)
+    (two,) = apply(JobCompleted(2_000, one.key, result, report)).start
+    apply(Cancel(3_000, "CANCELLED", "by hand"))
+    apply(JobStopped(4_000, two.key, report))
+    return program, commands
+
+
+def test_a_change_of_any_value_of_any_command_changes_a_row() -> None:
+    program, commands = cancelled_life()
+
+    def rows(commands: list[tuple[Command, int]]) -> list[CanonicalRow]:
+        return rows_from_records(InstanceContext.of_commands(commands[:1]), derive_records(program, commands))
+
+    original, found = rows(commands), 0
+    assert original == rows(commands)
+    for at, (command, at_us) in enumerate(commands):
+        for other in [*[(each, at_us) for each in changes_of(command)], (command, at_us + 1)]:
+            with suppress(Rejected, ValueError):
+                changed = rows([*commands[:at], other, *commands[at + 1 :]])
+                assert differences(1_000, original, changed) != [], other
+            found += 1
+    assert found > 80
