@@ -16,9 +16,9 @@ _LOCK = 0x636F6E6368_00  # one engine migrates at a time
 
 
 def database_url() -> str:
-    url = context.config.attributes.get("url") or os.environ.get("CONCH_DATABASE_URL")
+    url = context.config.attributes.get("url") or os.environ.get("CONCH_POSTGRES__URL")
     if not url:
-        raise SystemExit("Name the database in CONCH_DATABASE_URL, e.g. postgresql://user@localhost/conch")
+        raise SystemExit("Name the database in CONCH_POSTGRES__URL, e.g. postgresql://user@localhost/conch")
     return str(url)
 
 

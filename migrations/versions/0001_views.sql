@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
         sum(r.input_tokens) AS input_tokens,
         sum(r.output_tokens) AS output_tokens,
         sum(r.cost_usd) FILTER (WHERE r.billable) AS cost_usd,
-        count(*) FILTER (WHERE r.kind = 'usage' AND r.billable AND r.cost_usd IS NULL) AS unpriced_usage,
+        count(*) FILTER (WHERE r.kind = 'usage' AND r.billable AND r.price_id IS NULL) AS unpriced_usage,
         count(*) AS facts,
         max(r.position) AS last_position
     FROM public.record r
@@ -110,7 +110,7 @@ COMMENT ON COLUMN audit.requests.output_tokens IS 'Output tokens of all attempts
 COMMENT ON COLUMN audit.requests.cost_usd IS
     'Sum of the billable usage that has a price, in US dollars; null when nothing had one.';
 COMMENT ON COLUMN audit.requests.unpriced_usage IS
-    'Billable usage rows without a cost; above 0 means that cost_usd is too low.';
+    'Billable usage rows of a model without a price; above 0 means that cost_usd is too low.';
 COMMENT ON COLUMN audit.requests.incomplete IS
     'True when the end is missing or a row between start and end is. A request that still runs is incomplete; an answered one never is.';
 

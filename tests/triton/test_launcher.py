@@ -250,7 +250,7 @@ asyncio.run(main())
 
 
 def test_the_servers_inherit_nothing_secret(server: TritonServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONCH_DATABASE_URL", "postgresql://u:secret@h/d")
+    monkeypatch.setenv("CONCH_POSTGRES__URL", "postgresql://u:secret@h/d")
     server.start()
     for pid in server.local.process_ids():
         assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
