@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -68,32 +68,17 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
     """Open every part of a gateway. Raises DefinitionInvalid or ConchError, with everything opened closed again."""
     tasks = importlib.import_module(settings.tasks)
     deployables = read_processes(settings)
+    telemetry = Telemetry()
+    runtimes: list[Runtime] = []
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(database_url(settings, say))
-        await databases.migrate(url)
-        database = await databases.connect(url, pool_size=settings.postgres.pool_size)
-        stack.push_async_callback(database.close)
-        owner = f"{socket.gethostname()}:{os.getpid()}"
-        lease = await leases.acquire(database, __version__, lease_s=settings.runtime.lease_ms / 1000)
-        keys = KeySource(lease.writer_id, now_ms, lease.not_before_ms)
-        telemetry = Telemetry()
-        keeping = await _keep_partitions(url)
-        stack.callback(keeping.cancel)
-        journal = PostgresJournal(
-            url,
-            lease,
-            journal_limits(settings.journal),
-            telemetry=telemetry,
-            allow_unsafe=settings.postgres.allow_unsafe,
-        )
-        await journal.start()
-        definitions = Definitions(database)
-        await definitions.deploy(deployables, keys.mint, owner)
+        store = await _open_store(stack, settings, telemetry, runtimes, say)
+        definitions = Definitions(store.database)
+        await definitions.deploy(deployables, store.keys.mint, f"{socket.gethostname()}:{os.getpid()}")
         serving = await _serving(definitions, settings)
         resources = await stack.enter_async_context(tasks.open_resources(settings, telemetry, now_us))
         runtime = Runtime(
-            journal=journal,
-            keys=keys,
+            journal=store.journal,
+            keys=store.keys,
             registry=REGISTRY,
             resources=resources,
             telemetry=telemetry,
@@ -101,25 +86,56 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             now_us=now_us,
             engine_version=__version__,
             commit_timeout_s=settings.journal.commit_timeout_ms / 1000,
-            ownership=PostgresOwnership(database, lease),
+            ownership=PostgresOwnership(store.database, store.lease),
         )
-        stack.push_async_callback(_leave, journal, lease, runtime)
+        runtimes.append(runtime)
         await stack.enter_async_context(runtime)
         gateway = Gateway(
             settings=settings,
             version=__version__,
             runtime=runtime,
-            journal=journal,
-            keys=keys,
-            queries=Queries(database),
+            journal=store.journal,
+            keys=store.keys,
+            queries=Queries(store.database),
             serving=serving,
             fleet=resources,
             telemetry=telemetry,
             now_us=now_us,
-            lease_held=lambda: not lease.lapsed,
+            lease_held=lambda: not store.lease.lapsed,
         )
         stack.callback(gateway.refusals.close)
         yield Opened(gateway, runtime)
+
+
+class _Store(NamedTuple):
+    database: databases.Database
+    lease: leases.Lease
+    keys: KeySource
+    journal: PostgresJournal
+
+
+async def _open_store(
+    stack: AsyncExitStack, settings: Settings, telemetry: Telemetry, runtimes: list[Runtime], say: Say
+) -> _Store:
+    """Postgres with its schema, a lease, partitions and a journal that writes. `runtimes` will write to it."""
+    url = await stack.enter_async_context(database_url(settings, say))
+    await databases.migrate(url)
+    database = await databases.connect(url, pool_size=settings.postgres.pool_size)
+    stack.push_async_callback(database.close)
+    keeping = await _keep_partitions(url)
+    stack.callback(keeping.cancel)
+    lease = await leases.acquire(database, __version__, lease_s=settings.runtime.lease_ms / 1000)
+    keys = KeySource(lease.writer_id, now_ms, lease.not_before_ms)
+    journal = PostgresJournal(
+        url,
+        lease,
+        journal_limits(settings.journal),
+        telemetry=telemetry,
+        allow_unsafe=settings.postgres.allow_unsafe,
+    )
+    stack.push_async_callback(_leave, journal, lease, runtimes)
+    await journal.start()
+    return _Store(database, lease, keys, journal)
 
 
 @asynccontextmanager
@@ -176,11 +192,11 @@ def program_of(xml: bytes, resource_name: str) -> Program:
     return Program(definition)
 
 
-async def _leave(journal: PostgresJournal, lease: leases.Lease, runtime: Runtime) -> None:
+async def _leave(journal: PostgresJournal, lease: leases.Lease, runtimes: Sequence[Runtime]) -> None:
     """Store what is still buffered, then give the lease back, saying whether somebody has to look after instances."""
     unstored = await journal.close()
     try:
-        await lease.release(recovered=not unstored and not runtime.left_open)
+        await lease.release(recovered=not unstored and not any(runtime.left_open for runtime in runtimes))
     except (SQLAlchemyError, OSError) as error:  # the lease runs out by itself
         log.warning("lease not released", extra={"reason": type(error).__name__})
 
