@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from alembic import command
 from alembic.config import Config
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlalchemy import exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -23,6 +24,10 @@ from tenacity.stop import stop_base
 from engine.store import json_text
 
 _MIGRATIONS = Path(__file__).parents[2] / "migrations"
+
+# A network that swallows packets is taken for an outage after about 15 s. The kernel's own patience is a quarter of an
+# hour, in which no lease would be renewed: the pool's statements have no limit of their own.
+_SILENCE = {"tcp_user_timeout": 15_000, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
 
 RawConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -83,7 +88,10 @@ def retrying(stop: stop_base) -> AsyncRetrying:
 async def open_raw(conninfo: str, *, autocommit: bool = True) -> RawConnection:
     """A connection of its own that reads JSON numbers exactly. Raises psycopg.OperationalError."""
     connection = await psycopg.AsyncConnection.connect(
-        conninfo, autocommit=autocommit, connect_timeout=5, application_name="conch"
+        make_conninfo("", **{**_SILENCE, **conninfo_to_dict(conninfo)}),
+        autocommit=autocommit,
+        connect_timeout=5,
+        application_name="conch",
     )
     set_json_loads(json_text.loads, connection)
     set_json_dumps(json_text.dumps, connection)
