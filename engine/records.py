@@ -21,6 +21,7 @@ WRITER_BITS = 9
 SEQUENCE_BITS = 13
 KEY_TIME_SHIFT = WRITER_BITS + SEQUENCE_BITS
 RECORD_SCHEMA_VERSION = 1
+MAX_DEADLINE_MS = 3_600_000  # recovery looks no further back for instances that were left open
 
 
 class Tags(NamedTuple):

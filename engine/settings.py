@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from engine.errors import Problem, SettingsInvalid
+from engine.records import MAX_DEADLINE_MS
 
 ENV_PREFIX = "CONCH_"
 ENV_NESTING = "__"
@@ -81,7 +82,7 @@ class DefaultSettings(_Part):
     product: Name = "none"
     feature: Name = "none"
     priority: Literal["low", "normal", "high"] = "normal"
-    deadline_ms: PositiveMs = 30_000
+    deadline_ms: Annotated[int, Field(gt=0, le=MAX_DEADLINE_MS)] = 30_000
 
 
 class ProbeSettings(_Part):

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 
 from engine.errors import Code, Rejected
-from engine.records import Tags
+from engine.records import MAX_DEADLINE_MS, Tags
 from engine.settings import DefaultSettings
 
 PRIORITIES = ("low", "normal", "high")
-MAX_DEADLINE_MS = 86_400_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _OURS = frozenset((b"conch-tenant", b"conch-product", b"conch-feature", b"conch-priority", b"conch-deadline-ms"))
 

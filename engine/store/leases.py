@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from engine.errors import ConchError, LeaseLost
 from engine.keys import MAX_WRITER_ID
-from engine.records import Key
+from engine.records import MAX_DEADLINE_MS, Key
 from engine.store.database import Database
 from engine.store.owner import is_gone, this_process
 
@@ -99,7 +99,9 @@ _OPEN = text("""
     ORDER BY s.process_instance_key
 """)
 _DAY = timedelta(days=1)
-_SKEW = timedelta(minutes=1)  # between the database's clock and the one that a dead process went by
+_OLDEST = timedelta(milliseconds=MAX_DEADLINE_MS)
+# A lease that outlasts its process, what a request does after its deadline, and two clocks.
+_MARGIN = timedelta(minutes=15)
 
 
 class DeadProcess(NamedTuple):
@@ -187,11 +189,11 @@ async def claim_dead(
         return [DeadProcess(*row) for row in await connection.execute(_CLAIM, values)]
 
 
-async def open_instances(database: Database, dead: DeadProcess, max_age_s: float = 3_600.0) -> list[Key]:
-    """Instances that `dead` started in its last `max_age_s` seconds, whose Start is committed and whose end is not."""
+async def open_instances(database: Database, dead: DeadProcess) -> list[Key]:
+    """Instances of `dead` whose Start is committed and whose end is not; no deadline is longer than is looked back."""
     async with database.begin() as connection:
         acquired_at, leased_until = (await connection.execute(_LIFE, {"epoch": dead.epoch})).one()
-        since = max(acquired_at, leased_until - timedelta(seconds=max_age_s)) - _SKEW
+        since = max(acquired_at - _MARGIN, leased_until - _OLDEST - _MARGIN)
         days = {
             "first_day": since.astimezone(UTC).date() - _DAY,
             "last_day": leased_until.astimezone(UTC).date() + _DAY,

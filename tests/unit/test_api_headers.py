@@ -43,8 +43,8 @@ def test_every_malformed_value_is_named_at_once() -> None:
         assert name in caught.value.message
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "", "999999999999", "86400001", "٣", "1e3", "abc"])
-def test_a_deadline_is_whole_milliseconds_within_a_day(value: str) -> None:
+@pytest.mark.parametrize("value", ["0", "-1", "", "999999999999", "3600001", "٣", "1e3", "abc"])
+def test_a_deadline_is_whole_milliseconds_within_an_hour(value: str) -> None:
     headers = [(b"conch-deadline-ms", value.encode())]
     with pytest.raises(Rejected, match="Conch-Deadline-Ms"):
         read_tags(headers, "127.0.0.1", DEFAULTS)

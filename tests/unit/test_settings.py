@@ -156,6 +156,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str | None, w
     assert problem.remedy
 
 
+def test_the_default_deadline_is_an_hour_at_most(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, "[defaults]\ndeadline_ms = 3600000\n"), {}).defaults.deadline_ms == 3_600_000
+    (problem,) = problems(written(tmp_path, "[defaults]\ndeadline_ms = 3600001\n"))
+    assert problem.element_id == "defaults.deadline_ms"
+
+
 def test_variables_of_the_tests_are_not_settings() -> None:
     assert load_settings(None, {"CONCH_TEST_DATABASE_URL": "x"}) == Settings()
 
