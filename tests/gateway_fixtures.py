@@ -103,6 +103,8 @@ class GatewayProcess:
         self._environ = environ or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log_path = folder / "gateway.log"
+        # Connections are not kept, because gateways come and go; without TLS there are no certificates to read.
+        self._http = httpx.Client(verify=False, timeout=LIMIT_S, limits=httpx.Limits(max_keepalive_connections=0))
 
     def __enter__(self) -> GatewayProcess:
         return self
@@ -113,7 +115,7 @@ class GatewayProcess:
     @property
     def environ(self) -> dict[str, str]:
         """What a command beside the gateway needs to use the same database; nothing else of ours from outside."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONCH_", _NO_BYTECODE))}
         database = {"CONCH_POSTGRES__URL": self.database_url} if self.database_url else {}
         return {**kept, **database, **self._environ}
 
@@ -168,14 +170,14 @@ class GatewayProcess:
         return True
 
     def _status(self, path: str) -> int:
-        return httpx.get(self.url + path, timeout=LIMIT_S).status_code
+        return self.get(path).status_code
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=LIMIT_S)
+        return self._http.get(self.url + path)
 
     def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> httpx.Response:
         """One request on a connection of its own."""
-        return httpx.post(self.url + path, json=body, headers=dict(headers or {}), timeout=LIMIT_S)
+        return self._http.post(self.url + path, json=body, headers=dict(headers or {}))
 
     def signal(self, number: int) -> None:
         assert self._process is not None
@@ -200,6 +202,7 @@ class GatewayProcess:
     def close(self) -> None:
         self.kill()
         self.audit.close()
+        self._http.close()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command of `conch` beside this gateway, with the same settings."""
@@ -207,6 +210,7 @@ class GatewayProcess:
 
 
 _ANY_PORT = ("--port", "0")
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # would have every start compile everything anew
 
 
 def conch(*arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
