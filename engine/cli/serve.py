@@ -90,6 +90,7 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> int:
+    """Serve until a signal, or until HTTP ends by itself, which is a failure. Returns the exit status."""
     stop = _Stop()
     async with open_gateway(settings, say) as opened:
         config = uvicorn.Config(
@@ -103,21 +104,23 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
         )
         server = _Server(config)
         _spare_the_collector()
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
-        await asyncio.wait((serving, asyncio.create_task(stop.asked.wait())), return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done():
-            await _drain(settings, opened, stop)
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve(sockets=[listener]), name="http")
+            asked = group.create_task(stop.asked.wait(), name="signal")
+            await asyncio.wait((serving, asked), return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            if stop.asked.is_set():
+                await _drain(settings, opened, stop)
             server.should_exit = True
             server.force_exit = stop.again.is_set()
-        await serving
     say("stopped")
-    return 1 if stop.again.is_set() else 0
+    return 0 if stop.asked.is_set() and not stop.again.is_set() else 1
 
 
 def _spare_the_collector() -> None:
     """Keep the garbage collector from what lives as long as the process, and from running every few requests.
 
-    Measured: 6 to 8 % of a request's CPU time, and pauses of 150 ms whenever it went through every imported module.
+    Collections took 6 to 8 % of a request's CPU time before; what a request leaves behind holds no cycles.
     """
     gc.collect()
     gc.freeze()

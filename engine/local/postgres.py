@@ -33,6 +33,7 @@ __all__ = [
     "RestartPolicy",
     "StartPatience",
     "find_binaries",
+    "url_of_running",
 ]
 
 ROLE = DATABASE = "conch"
