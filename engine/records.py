@@ -117,6 +117,7 @@ class Start(NamedTuple):
     tags: Tags
     variables: Variables
     online: bool  # an online instance lives and dies in memory and never waits for a person
+    max_activity_instances: int = 500  # above, the instance ends with LIMIT_EXCEEDED
 
 
 class JobCompleted(NamedTuple):

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.bpmn import parse
 from engine.bpmn.spiff import Program
-from engine.core.instance import InstanceLimits, has_ended
+from engine.core.instance import has_ended
 from engine.core.replay import replay
 from engine.errors import Code, ConchError, LeaseLost, Rejected
 from engine.job import place_of
@@ -83,7 +83,6 @@ class Recovery:
         journal: Journal,
         keys: KeySource,
         now_us: Callable[[], int],
-        limits: InstanceLimits,
     ):
         self._ownership = ownership
         self._beat_s = ownership.lease_s / 3
@@ -92,7 +91,6 @@ class Recovery:
         self._journal = journal
         self._keys = keys
         self._now_us = now_us
-        self._limits = limits
 
     async def beat(self) -> None:
         """Renew the lease for ever. Raises LeaseLost when it is another's; ends with the runtime otherwise."""
@@ -179,7 +177,7 @@ class Recovery:
         recorded = await self._ownership.load(key)
         if recorded is None:
             return None
-        instance = replay(recorded.program, recorded.commands, limits=self._limits)
+        instance = replay(recorded.program, recorded.commands)
         if has_ended(instance):
             return None
         start = recorded.commands[0][0]

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.bpmn.spiff import Program
-from engine.core.instance import InstanceLimits, ProcessInstance
+from engine.core.instance import ProcessInstance
 from engine.errors import Code, LeaseLost, Rejected
 from engine.gate import Gate
 from engine.inference import InferenceCall, Operation
@@ -70,7 +70,7 @@ class Runtime:
         self._keys = keys
         self._registry = registry
         self._resources = resources
-        self._limits = InstanceLimits(settings.max_activity_instances)
+        self._max_activity_instances = settings.max_activity_instances
         self._now_us = now_us
         self._engine_version = engine_version
         self._commit_timeout_s = commit_timeout_s
@@ -92,7 +92,7 @@ class Runtime:
         self._group = await asyncio.TaskGroup().__aenter__()
         self._gate.open()
         if self._ownership is not None:
-            recovery = Recovery(self._ownership, self._journal, self._keys, self._now_us, self._limits)
+            recovery = Recovery(self._ownership, self._journal, self._keys, self._now_us)
             self._side_tasks = [
                 self._group.create_task(self._beat(recovery), name="lease"),
                 self._group.create_task(recovery.watch(self._strays), name="recovery"),
@@ -172,11 +172,12 @@ class Runtime:
         self._gate.check(len(self._live))
         at_us = self._now_us()
         key = self._keys.reserve()
-        start = Start(key, deployed.ref, self._engine_version, request_id, tags, variables, True)
+        most = self._max_activity_instances
+        start = Start(key, deployed.ref, self._engine_version, request_id, tags, variables, True, most)
         if deadline_at_us is None:
             deadline_at_us = at_us + tags.deadline_ms * 1000
         run = Run(key, call, self._cancel, self._commit_timeout_s)
-        live = Live(ProcessInstance(deployed.program, limits=self._limits), start, run, deadline_at_us)
+        live = Live(ProcessInstance(deployed.program), start, run, deadline_at_us)
         live.flush = call.operation is Operation.GENERATE_STREAM
         live.busy = True
         self._live[key] = live

@@ -253,9 +253,14 @@ def chain(length: int) -> Diagram:
 
 
 def start_command(
-    definition: ProcessDefinition, variables: Mapping[str, Any] | None = None, *, key: int = 1000, online: bool = True
+    definition: ProcessDefinition,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    key: int = 1000,
+    online: bool = True,
+    max_activity_instances: int = 500,
 ) -> Start:
     """A Start of a definition, as the gateway would send it."""
     reference = DefinitionRef(1, definition.process_id, 1, definition.content_hash)
     request_id = "0190a3c0-0000-7000-8000-000000000000"
-    return Start(key, reference, "0.1.0", request_id, Tags(), variables or {}, online)
+    return Start(key, reference, "0.1.0", request_id, Tags(), variables or {}, online, max_activity_instances)

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.bpmn.definition import ProcessDefinition
-from engine.core import InstanceLimits, ProcessInstance
-from engine.core.instance import DEFAULT_LIMITS
+from engine.core import ProcessInstance
 from engine.records import (
     ActivityEnded,
     BpmnErrorThrown,
@@ -38,15 +37,14 @@ class Driven:
         variables: Mapping[str, Any] | None = None,
         *,
         online: bool = True,
-        limits: InstanceLimits = DEFAULT_LIMITS,
+        max_activity_instances: int = 500,
     ) -> None:
         self.definition = diagram.build() if isinstance(diagram, Diagram) else diagram
-        self.instance = ProcessInstance(self.definition, limits=limits)
-        self.limits = limits
+        self.instance = ProcessInstance(self.definition)
         self.records: list[Record] = []
         self.log: list[tuple[Command, int]] = []
         self.at_us = AT
-        self.do(start_command(self.definition, variables, online=online))
+        self.do(start_command(self.definition, variables, online=online, max_activity_instances=max_activity_instances))
 
     def do(self, command: Command) -> Step:
         self.step = self.instance.apply(command, self.at_us)

@@ -17,7 +17,6 @@ from engine import __version__
 from engine.cli import config_option
 from engine.cli.compose import program_of
 from engine.cli.reading import KEY, reading
-from engine.core.instance import InstanceLimits
 from engine.core.replay import derive_records
 from engine.errors import Rejected
 from engine.records import Key
@@ -66,10 +65,9 @@ async def _compare(settings: Settings, key: Key | str) -> Comparison:
         stored = await audit.load(key)
         program = program_of(await audit.xml_of(stored), stored.definition.process_id)
         commands = [(logged.command, logged.at_us) for logged in stored.commands]
-        limits = InstanceLimits(settings.runtime.max_activity_instances)
         version = stored.start.engine_version
         try:
-            records = derive_records(program, commands, limits=limits)
+            records = derive_records(program, commands)
             derived = rows_from_records(InstanceContext.of_start(stored.start), records)
         except (Rejected, ValueError) as refusal:  # ValueError: a value that no row can hold
             return Comparison(stored.key, version, 0, [], str(refusal))

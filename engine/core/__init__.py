@@ -3,13 +3,12 @@ Never does I/O, reads a clock, draws a random number, logs or knows asyncio.
 Called by the runtime (live), by recovery, replay and verification (again, from the same commands).
 """
 
-from engine.core.instance import InstanceLimits, ProcessInstance
+from engine.core.instance import ProcessInstance
 from engine.core.lifecycle import ActivityState, InstanceState
 from engine.core.replay import derive_records, replay
 
 __all__ = [
     "ActivityState",
-    "InstanceLimits",
     "InstanceState",
     "ProcessInstance",
     "derive_records",

@@ -72,12 +72,12 @@ class Course:
         "state",
     )
 
-    def __init__(self, program: Program, max_activity_instances: int) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.max_activity_instances = max_activity_instances
         self.state = InstanceState.CREATED
         self.key: Key = 0
         self.online = True
+        self.max_activity_instances = 0  # as the Start says
         self.root = Scope(None, {})
         self.end_element_id: str | None = None  # the end event reached last
         self.ending: Ending | None = None
@@ -116,6 +116,7 @@ class Course:
         self._becomes(InstanceState.ACTIVE)
         self.agenda.ledger.instance_started(command)
         self.online = command.online
+        self.max_activity_instances = command.max_activity_instances
         self.root.write(command.variables)
         self.execution.begin()
 

@@ -5,7 +5,7 @@ Called by the runtime for every command of a live instance, and by replay for ev
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
@@ -32,15 +32,6 @@ from engine.records import (
 )
 
 
-class InstanceLimits(NamedTuple):
-    """What one process instance may use up before it ends with LIMIT_EXCEEDED."""
-
-    max_activity_instances: int = 500
-
-
-DEFAULT_LIMITS = InstanceLimits()
-
-
 class ProcessInstance:
     """One process instance: a pure function of its commands. It has one owner, who applies them one after another.
 
@@ -49,10 +40,10 @@ class ProcessInstance:
 
     __slots__ = ("_course", "fault")
 
-    def __init__(self, program: Program | ProcessDefinition, *, limits: InstanceLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, program: Program | ProcessDefinition) -> None:
         if not isinstance(program, Program):
             program = Program(program)
-        self._course = Course(program, limits.max_activity_instances)
+        self._course = Course(program)
         self.fault: Exception | None = None
 
     def apply(self, command: Command, at_us: int) -> Step:
@@ -112,7 +103,15 @@ class ProcessInstance:
         """The whole state as plain values: equal for two instances that can never be told apart by a command."""
         course = self._course
         outcome = course.outcome and (*course.outcome[:3], dict(course.outcome.variables), course.outcome[4:])
-        head = (course.state, course.key, course.online, course.ending, course.end_element_id, outcome)
+        head = (
+            course.state,
+            course.key,
+            course.online,
+            course.max_activity_instances,
+            course.ending,
+            course.end_element_id,
+            outcome,
+        )
         return (*head, self.variables, course.agenda.picture())
 
     # --- the guard: nothing is changed here -------------------------------------------------------------------

@@ -9,29 +9,19 @@ from collections.abc import Iterable
 
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
-from engine.core.instance import DEFAULT_LIMITS, InstanceLimits, ProcessInstance
+from engine.core.instance import ProcessInstance
 from engine.records import Command, Record
 
 
-def replay(
-    program: Program | ProcessDefinition,
-    commands: Iterable[tuple[Command, int]],
-    *,
-    limits: InstanceLimits = DEFAULT_LIMITS,
-) -> ProcessInstance:
+def replay(program: Program | ProcessDefinition, commands: Iterable[tuple[Command, int]]) -> ProcessInstance:
     """The instance after these commands, each with its instant in microseconds. Raises Rejected."""
-    instance = ProcessInstance(program, limits=limits)
+    instance = ProcessInstance(program)
     for command, at_us in commands:
         instance.apply(command, at_us)
     return instance
 
 
-def derive_records(
-    program: Program | ProcessDefinition,
-    commands: Iterable[tuple[Command, int]],
-    *,
-    limits: InstanceLimits = DEFAULT_LIMITS,
-) -> tuple[Record, ...]:
+def derive_records(program: Program | ProcessDefinition, commands: Iterable[tuple[Command, int]]) -> tuple[Record, ...]:
     """Every record that these commands mean, commands included, in the order of their making. Raises Rejected."""
-    instance = ProcessInstance(program, limits=limits)
+    instance = ProcessInstance(program)
     return tuple(record for command, at_us in commands for record in instance.apply(command, at_us).records)

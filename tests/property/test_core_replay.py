@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
-from engine.core import InstanceLimits, InstanceState, ProcessInstance, derive_records, replay
+from engine.core import InstanceState, ProcessInstance, derive_records, replay
 from engine.core.lifecycle import ENDED, ActivityState
 from engine.errors import Rejected
 from engine.records import (
@@ -33,7 +33,7 @@ from engine.records import (
 from tests.builders import Diagram, start_command
 
 AT = 1_700_000_000_000_000
-LIMITS = InstanceLimits(max_activity_instances=40)
+MOST = 40  # activity instances
 REPORT = JobReport(
     AT,
     AT,
@@ -170,21 +170,23 @@ def check_laws(records: list[Any], steps: list[Step], instance: ProcessInstance)
 def test_replay_equals_life_and_every_law_holds(data: st.DataObject) -> None:
     definition = data.draw(diagrams())
     program = Program(definition)
-    instance = ProcessInstance(program, limits=LIMITS)
+    instance = ProcessInstance(program)
     log: list[tuple[Command, int]] = []
     records: list[Any] = []
     steps: list[Step] = []
     at_us = AT
-    command: Command | None = start_command(definition, data.draw(VARIABLES), online=data.draw(st.booleans()))
+    command: Command | None = start_command(
+        definition, data.draw(VARIABLES), online=data.draw(st.booleans()), max_activity_instances=MOST
+    )
     while command is not None and len(log) < 25:
         steps.append(instance.apply(command, at_us))
         assert instance.fault is None, repr(instance.fault)
         records += steps[-1].records
         log.append((steps[-1].records[0].body, steps[-1].records[0].at_us))  # type: ignore[arg-type]
         check_laws(records, steps, instance)
-        again = replay(program, log, limits=LIMITS)
+        again = replay(program, log)
         assert again.snapshot() == instance.snapshot()
-        assert list(derive_records(program, log, limits=LIMITS)) == records
+        assert list(derive_records(program, log)) == records
         before = instance.snapshot()
         try:
             refused = illegal(data.draw, instance, definition, [entry for entry, _ in log])
@@ -204,10 +206,12 @@ def test_instances_of_one_program_do_not_touch_each_other(data: st.DataObject) -
     definition = data.draw(diagrams())
     program = Program(definition)
     shapes = _shapes(program)
-    alone = [ProcessInstance(definition, limits=LIMITS) for _ in range(2)]
-    together = [ProcessInstance(program, limits=LIMITS) for _ in range(2)]
+    alone = [ProcessInstance(definition) for _ in range(2)]
+    together = [ProcessInstance(program) for _ in range(2)]
     for instance, twin in zip(alone, together, strict=True):
-        command: Command | None = start_command(definition, {"x": data.draw(st.integers(0, 2))})
+        command: Command | None = start_command(
+            definition, {"x": data.draw(st.integers(0, 2))}, max_activity_instances=MOST
+        )
         for _ in range(6):
             if command is None:
                 break

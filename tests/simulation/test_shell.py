@@ -8,12 +8,14 @@ from collections import Counter
 import pytest
 
 import engine.runtime
+from engine.core.instance import has_ended
+from engine.core.replay import replay
 from engine.errors import Code, Rejected
 from engine.inference import Operation
-from engine.records import Attempt, Decision
+from engine.records import Attempt, Decision, Start
 from engine.run import Run
 from tests.simulation.disk import CLAIM_S, FaultyJournal
-from tests.simulation.world import Attempted, Script, World, simulate, world
+from tests.simulation.world import Attempted, Script, World, failure, simulate, world
 
 LATER_S = 60.0  # long enough for an outage to be given up on, and for the next look at what was left behind
 
@@ -139,3 +141,21 @@ def test_the_first_chunk_waits_for_every_row_that_led_to_it_also_after_a_queue()
         raise AssertionError("no chunk came")
 
     assert simulate(main)[-3:] == ["admit", "check_health", "route"]
+
+
+async def never_there(attempted: Attempted) -> None:
+    raise failure(Code.REPLICA_UNAVAILABLE, attempted.number)
+
+
+def test_an_instance_goes_by_the_limit_that_its_start_says_whatever_the_settings_of_its_reader() -> None:
+    async def main() -> tuple[str, int, bool]:
+        async with world(max_activity_instances=10, script=Script(never_there)) as engine_:
+            run = engine_.submit()
+            code = await code_of(run)
+            recorded = await engine_.ownership.load(run.key)
+        assert recorded is not None
+        start = recorded.commands[0][0]
+        assert isinstance(start, Start)
+        return code, start.max_activity_instances, has_ended(replay(recorded.program, recorded.commands))
+
+    assert simulate(main) == (Code.LIMIT_EXCEEDED, 10, True)

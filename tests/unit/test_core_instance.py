@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.bpmn.definition import TimerKind
-from engine.core import InstanceLimits, InstanceState, ProcessInstance, derive_records, replay
+from engine.core import InstanceState, ProcessInstance, derive_records, replay
 from engine.errors import Rejected
 from engine.records import (
     Abort,
@@ -488,11 +488,12 @@ def test_instants_never_run_backwards() -> None:
 
 def test_a_loop_ends_at_the_limit_of_activity_instances() -> None:
     diagram = Diagram().start().gateway("again").path("started", "again").flow("again", "again", "=true")
-    run = Driven(diagram, online=False, limits=InstanceLimits(max_activity_instances=50))
+    run = Driven(diagram, online=False, max_activity_instances=50)
 
     assert run.outcome.state == "terminated"
     assert run.facts(IncidentRaised)[0].error_code == "LIMIT_EXCEEDED"
     assert len(run.facts(ActivityEnded)) == 51
+    assert list(derive_records(run.definition, run.log)) == run.records
 
 
 @pytest.mark.parametrize(

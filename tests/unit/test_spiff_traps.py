@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from engine.bpmn.spiff import Program, Token
-from engine.core import InstanceLimits, ProcessInstance
+from engine.core import ProcessInstance
 from engine.records import BpmnErrorThrown, JobCompleted, TimerFired
 from tests.builders import EMPTY_REPORT, Diagram, chain, start_command
 
 AT = 1_700_000_000_000_000
-ROOMY = InstanceLimits(max_activity_instances=100_000)
+ROOMY = 100_000  # activity instances
 
 
-def run_to_end(program: Program, *, online: bool = True, limits: InstanceLimits = ROOMY) -> ProcessInstance:
+def run_to_end(program: Program, *, online: bool = True, most: int = ROOMY) -> ProcessInstance:
     """Answer every job with nothing and fire every timer at its instant."""
-    instance = ProcessInstance(program, limits=limits)
-    step = instance.apply(start_command(program.definition, online=online), AT)
+    instance = ProcessInstance(program)
+    step = instance.apply(start_command(program.definition, online=online, max_activity_instances=most), AT)
     while step.outcome is None:
         if step.start:
             step = instance.apply(JobCompleted(step.next_key, step.start[0].key, {}, EMPTY_REPORT), AT)
@@ -53,8 +53,8 @@ def test_a_loop_of_a_thousand_turns_runs_at_the_default_recursion_limit() -> Non
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(300)
     try:
-        instance = ProcessInstance(program, limits=ROOMY)
-        step = instance.apply(start_command(program.definition, {"turns": 0}), AT)
+        instance = ProcessInstance(program)
+        step = instance.apply(start_command(program.definition, {"turns": 0}, max_activity_instances=ROOMY), AT)
         while step.outcome is None:
             assert len(tokens_of(instance)) == 1
             (job,) = step.start
@@ -69,7 +69,7 @@ def test_a_loop_of_a_thousand_turns_runs_at_the_default_recursion_limit() -> Non
 def test_a_loop_that_never_waits_does_not_recurse_and_ends_at_the_limit() -> None:
     diagram = Diagram().start().gateway("a").gateway("b").end().path("started", "a")
     diagram.flow("a", "b", "=true").flow("b", "a", "=true").flow("b", "ended", default=True)
-    instance = run_to_end(Program(diagram.build()), limits=InstanceLimits(5_000))
+    instance = run_to_end(Program(diagram.build()), most=5_000)
 
     assert instance.outcome is not None
     assert instance.outcome.error is not None
@@ -80,8 +80,8 @@ def test_a_loop_through_a_boundary_event_runs_past_the_turn_at_which_stock_dies(
     diagram = Diagram().start().wait("pause", "PT1S").task("work").gateway("again").end()
     diagram.path("started", "work", "again", "ended").on_error("work", "failed").path("failed", "pause", "work")
     program = Program(diagram.build())
-    instance = ProcessInstance(program, limits=ROOMY)
-    step = instance.apply(start_command(program.definition), AT)
+    instance = ProcessInstance(program)
+    step = instance.apply(start_command(program.definition, max_activity_instances=ROOMY), AT)
     for _ in range(400):
         (job,) = step.start
         step = instance.apply(BpmnErrorThrown(step.next_key, job.key, "X", "", {}, EMPTY_REPORT), AT)
@@ -139,7 +139,7 @@ def test_no_clock_no_uuid_and_no_log_is_touched(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(module.logger, "info", refuse)
         monkeypatch.setattr(module.logger, "debug", refuse)
     instance = ProcessInstance(program)
-    step = instance.apply(start_command(program.definition, {"turns": 0}), AT)
+    step = instance.apply(start_command(program.definition, {"turns": 0}, max_activity_instances=ROOMY), AT)
     while step.outcome is None:
         assert all(type(token.id) is int for token in tokens_of(instance))
         step = instance.apply(JobCompleted(step.next_key, step.start[0].key, {}, EMPTY_REPORT), AT)
@@ -151,7 +151,7 @@ def test_an_instance_leaves_the_specs_of_its_program_as_they_were() -> None:
     program = Program(looped(5).build())
     before = {name: (list(spec._inputs), list(spec._outputs)) for name, spec in program.spec.task_specs.items()}
     instance = ProcessInstance(program)
-    step = instance.apply(start_command(program.definition, {"turns": 0}), AT)
+    step = instance.apply(start_command(program.definition, {"turns": 0}, max_activity_instances=ROOMY), AT)
     while step.outcome is None:
         step = instance.apply(JobCompleted(step.next_key, step.start[0].key, {}, EMPTY_REPORT), AT)
 

@@ -113,6 +113,14 @@ def test_what_is_no_command_is_refused(payload: Any) -> None:
         command_log.unpack(1, payload)
 
 
+def test_a_start_that_was_stored_before_it_said_its_limit_reads_with_the_limit_of_then() -> None:
+    start = start_command(Diagram().start().end().path("started", "ended").build(), max_activity_instances=7)
+    payload = json_text.loads(command_log.pack([command_log.encode(start, 5)]))
+    assert command_log.unpack(1, payload)[0].command == start
+    del payload[0][-1]
+    assert command_log.unpack(1, payload)[0].command == start._replace(max_activity_instances=500)
+
+
 def test_every_row_has_every_column() -> None:
     life = live(keys(), failing_attempts=1)
     tail = binary.NULL + b"".join((binary.int2(2, 1), binary.int8(8, 1), binary.int8(8, 1), binary.int4(4, 1)))
