@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine.api.exchange import mint_request_id
 from engine.bpmn import parse
 from engine.bpmn.spiff import Program
 from engine.core.instance import ProcessInstance
@@ -34,7 +35,7 @@ from engine.records import (
 from engine.store.encoding import InstanceContext
 
 DIAGRAM = Path(__file__).parents[1] / "processes" / "inference-request.bpmn"
-REQUEST_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+REQUEST_ID = mint_request_id(time.time_ns() // 1000)
 SECOND_US = 1_000_000
 
 

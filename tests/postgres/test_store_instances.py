@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import text
 
+from engine.api.exchange import mint_request_id
 from engine.core.replay import derive_records
 from engine.keys import KeySource
 from engine.records import Refusal, Tags
@@ -204,7 +207,7 @@ def test_a_request_that_another_model_was_tried_for_fell_back(audit_url: str) ->
 
 def test_refusals_are_seen_and_found_by_their_request_id(audit_url: str) -> None:
     async def scenario(on: Audit) -> None:
-        other_id = "01890a5d-ac96-774b-bcce-b302099a8058"
+        other_id = mint_request_id(time.time_ns() // 1000)
         refusal = Refusal(on.keys.mint(), other_id, Tags(), "QUEUE_FULL", 429, "The queue is full", "chat", "infer")
         await on.journal.refuse(refusal, 1_700_000_000_000_000)
         life = await on.store(live(on.keys))
@@ -218,7 +221,18 @@ def test_refusals_are_seen_and_found_by_their_request_id(audit_url: str) -> None
         assert [(each.key, each.kind) for each in await on.queries.find_request(other_id)] == [(refusal.key, "refusal")]
         assert [each.key for each in await on.queries.find_request(REQUEST_ID)] == [life.key]
         assert await on.queries.find_request("no uuid") == []
+        assert await on.queries.find_request("ffffffff-ffff-7fff-bfff-ffffffffffff") == []
         assert await on.queries.load_instance(refusal.key) is None
+
+    running(audit_url, scenario)
+
+
+def test_a_request_of_any_uuid_is_found(audit_url: str) -> None:
+    async def scenario(on: Audit) -> None:
+        other_id = str(uuid.uuid4())
+        refusal = Refusal(on.keys.mint(), other_id, Tags(), "QUEUE_FULL", 429, "The queue is full", "chat", "infer")
+        await on.journal.refuse(refusal, 1_700_000_000_000_000)
+        assert [each.key for each in await on.queries.find_request(other_id)] == [refusal.key]
 
     running(audit_url, scenario)
 
@@ -248,7 +262,7 @@ def test_what_a_dead_process_left_open_is_found_and_closed_once(audit_url: str) 
     running(audit_url, scenario)
 
 
-def test_looking_for_what_a_dead_process_left_open_leaves_older_days_alone(audit_url: str) -> None:
+def test_looking_for_a_request_or_for_what_a_dead_process_left_open_leaves_older_days_alone(audit_url: str) -> None:
     """Another session holds an older day for itself, as retention does when it drops one."""
 
     async def scenario(on: Audit) -> None:
@@ -261,6 +275,7 @@ def test_looking_for_what_a_dead_process_left_open_leaves_older_days_alone(audit
             await older.commit()
             await older.execute(f"LOCK TABLE {partitions.name_of(today - timedelta(days=9))}")
             assert await leases.open_instances(on.database, dead) == [left.key]
+            assert [each.key for each in await on.queries.find_request(REQUEST_ID)] == [left.key]
         finally:
             await older.close()
 
