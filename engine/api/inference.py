@@ -5,7 +5,8 @@ Called by uvicorn through the app, once per request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from engine.api import kserve
@@ -23,6 +24,7 @@ from engine.api.exchange import (
 from engine.api.headers import read_tags
 from engine.errors import Code, Rejected, meaning_of
 from engine.inference import Operation
+from engine.job import place_of
 from engine.records import Tags
 from engine.telemetry import OTHER
 
@@ -30,10 +32,17 @@ if TYPE_CHECKING:
     from engine.api.gateway import Gateway
     from engine.run import Run, RunResult
 
+log = logging.getLogger("conch.api")
+
 OK = "ok"
 COME_BACK_MS = 1_000  # said to a client that may repeat its request, where nothing better is known
 _CODES = frozenset(code.value for code in Code)
+_FAULT = "the gateway failed on this request"
 _NO_TAGS = Tags("unknown", "unknown", "unknown", "unknown", 0)
+
+
+class BrokenOff(Exception):
+    """An answer that had begun cannot be finished: the connection is closed, so that nobody takes it for whole."""
 
 
 class InferenceEndpoint:
@@ -44,9 +53,26 @@ class InferenceEndpoint:
         self._operation = operation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gateway = self._gateway
-        arrived_at_us = gateway.now_us()
+        arrived_at_us = self._gateway.now_us()
         request_id = mint_request_id(arrived_at_us)
+        begun = False
+
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._exchange(scope, receive, noting, request_id, arrived_at_us)
+        except Exception as fault:  # edge of HTTP: a fault of ours still has to be told in the protocol's shape
+            _log_fault(request_id, fault)
+            if begun:
+                raise BrokenOff(request_id) from None
+            body = kserve.write_error(Code.ENGINE_FAULT, _FAULT)
+            await answer(send, meaning_of(Code.ENGINE_FAULT).http_status, _request_headers(request_id), body)
+
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send, request_id: str, arrived_at_us: int) -> None:
+        gateway = self._gateway
         path = scope["path_params"]
         model, version = path["model"], path.get("version", "")
         tags = _NO_TAGS
@@ -62,6 +88,10 @@ class InferenceEndpoint:
         except Rejected as refusal:
             await self._refuse(send, refusal, tags, request_id, model)
             return
+        except Exception as fault:  # nothing has begun, so the audit takes it for a refusal
+            _log_fault(request_id, fault)
+            await self._refuse(send, Rejected(Code.ENGINE_FAULT, _FAULT), tags, request_id, model)
+            return
         streaming = self._operation is Operation.GENERATE_STREAM
         watch = DisconnectWatch(receive, lambda: run.cancel(*_LEFT), at_once=streaming)
         outcome = "unanswered"
@@ -70,6 +100,10 @@ class InferenceEndpoint:
                 outcome = await self._stream(send, run, request_id, call.client_id, arrived_at_us)
             else:
                 outcome = await self._answer_once(send, run, request_id, call.client_id)
+        except Exception:
+            outcome = Code.ENGINE_FAULT
+            run.cancel(Code.ENGINE_FAULT, _FAULT)
+            raise
         finally:
             watch.close()
             gateway.observe(self._operation, run, arrived_at_us, outcome)
@@ -117,6 +151,12 @@ class InferenceEndpoint:
         ending = _event(str(error.get("code")), str(error.get("message"))) if error else b""
         await send(_body(ending, more=False))
         return _outcome_label(error)
+
+
+def _log_fault(request_id: str, fault: Exception) -> None:
+    """The exception's text may quote a payload, so only its type and place are told."""
+    extra = {"request_id": request_id, "error_type": type(fault).__name__, "place": place_of(fault)}
+    log.critical("engine fault", extra=extra)
 
 
 _LEFT = (Code.CLIENT_DISCONNECTED, "the client closed the connection")
