@@ -39,7 +39,6 @@ def instance_document(stored: StoredInstance) -> dict[str, Any]:
     """
     start, definition = stored.start, stored.definition
     ended = next((fact for fact in stored.facts if fact["kind"] == "instance_ended"), None)
-    started = next(fact for fact in stored.facts if fact["kind"] == "instance_started")
     return {
         "process_instance_key": str(stored.key),
         "request_id": start.request_id,
@@ -50,7 +49,7 @@ def instance_document(stored: StoredInstance) -> dict[str, Any]:
         "engine_version": start.engine_version,
         "tags": start.tags._asdict(),
         "state": ended["state"] if ended else "active",
-        "started_at": _plain(started["recorded_at"]),
+        "started_at": _plain(stored.started_at),
         "ended_at": _plain(ended["ended_at"]) if ended else None,
         "duration_us": ended["duration_us"] if ended else None,
         "end_element_id": ended.get("element_id") if ended else None,

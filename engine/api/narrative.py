@@ -71,8 +71,7 @@ def duration(us: int) -> str:
 def _arrival(stored: StoredInstance) -> Iterator[str]:
     start, tags = stored.start, stored.start.tags
     variables = start.variables
-    started = next(fact for fact in stored.facts if fact["kind"] == "instance_started")
-    at = started["recorded_at"].strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+    at = stored.started_at.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
     asked = f"{variables.get('operation', 'a call')} of model {variables.get('model', 'unknown')}"
     yield (
         f"Request {start.request_id} ({asked}, {variables.get('request_bytes', 0)} bytes) arrived at {at} from tenant "

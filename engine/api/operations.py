@@ -97,7 +97,10 @@ def _instances(router: APIRouter, gateway: Gateway) -> None:
         number = _read_key(key)
         if number is None:
             return problem(400, "Bad Request", "a process instance key is a whole number below 2^63", path)
-        stored = await gateway.load_instance(number)
+        try:
+            stored = await gateway.load_instance(number)
+        except ValueError as error:  # stored by another version, or changed by hand
+            return problem(500, "Internal Server Error", f"process instance {number} cannot be read: {error}", path)
         if stored is None:
             return problem(404, "Not Found", f"the audit holds no process instance with the key {key}", path)
         return json_answer(instance_document(stored))

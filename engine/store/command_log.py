@@ -75,12 +75,12 @@ def _decode(kind: str, fields: list[Any]) -> Command:
     try:
         command_type = _TYPE_OF[kind]
         command: Command = command_type(*fields)
-    except (KeyError, TypeError) as error:
+        if isinstance(command, Start):
+            return command._replace(definition=DefinitionRef(*command.definition), tags=Tags(*command.tags))
+        if isinstance(command, (JobCompleted, JobFailed, BpmnErrorThrown, JobStopped)):
+            return command._replace(report=_report(command.report))
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"not a command that this version reads: {kind!r} with {len(fields)} fields") from error
-    if isinstance(command, Start):
-        return command._replace(definition=DefinitionRef(*command.definition), tags=Tags(*command.tags))
-    if isinstance(command, (JobCompleted, JobFailed, BpmnErrorThrown, JobStopped)):
-        return command._replace(report=_report(command.report))
     return command
 
 

@@ -6,7 +6,7 @@ Called by the api's read routes, by recovery, and by `conch replay` and `conch e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import select, text
@@ -19,6 +19,7 @@ from engine.store.database import Database, open_raw
 from engine.store.encoding import SAYS
 from engine.store.schema import process_definition, record
 
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STORED_FACTS = (
     f"COPY (SELECT {', '.join(SAYS)} FROM record WHERE process_instance_key = {{key}} AND day = '{{day}}'"
     " AND position > 0 ORDER BY position) TO STDOUT (FORMAT BINARY)"
@@ -42,6 +43,11 @@ class StoredInstance(NamedTuple):
     start: Start
     commands: tuple[LoggedCommand, ...]  # in the order of their application
     facts: tuple[Mapping[str, Any], ...]  # rows by position: column -> value, nulls left out, instants as datetime
+
+    @property
+    def started_at(self) -> datetime:
+        """When the Start was applied."""
+        return _UNIX_EPOCH + timedelta(microseconds=self.commands[0].at_us)
 
     @property
     def ended(self) -> bool:
@@ -80,7 +86,10 @@ class Queries:
         self._database = database
 
     async def load_instance(self, key: Key) -> StoredInstance | None:
-        """Every command and fact of one instance; null when its Start is not in the audit."""
+        """Every command and fact of one instance; null when its Start is not in the audit.
+
+        Raises ValueError for commands that this version cannot read.
+        """
         query = (
             select(record)
             .where(record.c.process_instance_key == key, record.c.day == partitions.day_of(key))

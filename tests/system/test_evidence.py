@@ -186,6 +186,25 @@ def test_a_command_that_could_not_have_been_is_refused(gateway: GatewayProcess) 
     assert "cannot be replayed" in ran.text
 
 
+def test_an_instance_whose_first_fact_is_lost_can_still_be_read_and_told(gateway: GatewayProcess) -> None:
+    key = copied(gateway)
+    before = gateway.get(f"/process-instances/{key}").json()
+    told = conch(gateway, "explain", key).text
+    lost = "DELETE FROM record WHERE process_instance_key = %s AND kind = 'instance_started'"
+    gateway.audit.tamper(lost, int(key))
+    assert gateway.get(f"/process-instances/{key}").json() == before
+    assert conch(gateway, "explain", key).text == told
+
+
+def test_commands_of_another_version_are_a_problem_that_says_so(gateway: GatewayProcess) -> None:
+    key = copied(gateway)
+    change = "UPDATE record SET payload = replace(payload::text, 'job_completed', 'job_done')::jsonb"
+    gateway.audit.tamper(f"{change} WHERE process_instance_key = %s AND position < 0", int(key))
+    answer = gateway.get(f"/process-instances/{key}")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert "not a command that this version reads: 'job_done'" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "aborted"])
 def test_a_request_is_told_in_about_ten_sentences(
     session_gateway: GatewayProcess, keys: dict[str, str], kind: str

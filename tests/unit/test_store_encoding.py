@@ -107,7 +107,10 @@ def test_every_command_comes_back_as_it_went_in(command: Command) -> None:
     assert command_log.encode(first.command, 5) == command_log.encode(command, 5)
 
 
-@pytest.mark.parametrize("payload", [[["party", 1]], [["timer_fired", 1, 2]], [["timer_fired", 1, 2, 3, 4]]])
+@pytest.mark.parametrize(
+    "payload",
+    [[["party", 1]], [["timer_fired", 1, 2]], [["timer_fired", 1, 2, 3, 4]], [["job_stopped", 1, 2, 3, [1, 2]]]],
+)
 def test_what_is_no_command_is_refused(payload: Any) -> None:
     with pytest.raises(ValueError, match="not a command"):
         command_log.unpack(1, payload)
