@@ -58,14 +58,16 @@ class JournalSettings(_Part):
     buffer_rows: Annotated[int, Field(ge=100)] = 50_000
     buffer_bytes: Annotated[int, Field(ge=1_000_000)] = 64 * 1024 * 1024
     ride_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0  # how long a Start may wait for a batch to ride with
-    commit_timeout_ms: PositiveMs = 10_000  # how long an answer waits for its commit before it is refused
+    commit_timeout_ms: Annotated[int, Field(ge=100, le=3_600_000)] = (
+        10_000  # how long an answer waits for its commit before it is refused
+    )
 
 
 class RuntimeSettings(_Part):
     max_instances: Annotated[int, Field(ge=1)] = 2_000
     max_activity_instances: Annotated[int, Field(ge=10, le=100_000)] = 500
-    slice_ms: Annotated[float, Field(gt=0, le=1000)] = 5.0
-    lease_ms: PositiveMs = 10_000
+    slice_ms: Annotated[float, Field(ge=0.1, le=1000)] = 5.0
+    lease_ms: Annotated[int, Field(ge=1_000, le=600_000)] = 10_000  # renewed every third of it
 
 
 class LimitSettings(_Part):
@@ -86,8 +88,8 @@ class DefaultSettings(_Part):
 
 
 class ProbeSettings(_Part):
-    interval_ms: PositiveMs = 1_000
-    timeout_ms: PositiveMs = 1_000
+    interval_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 1_000
+    timeout_ms: Annotated[int, Field(ge=10, le=86_400_000)] = 1_000
     failures_out: Annotated[int, Field(ge=1)] = 3
     successes_in: Annotated[int, Field(ge=1)] = 2
 

@@ -23,10 +23,11 @@ from engine.store.copy_in import copy_in
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
 from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
 from engine.store.journal import GroupCommitJournal, JournalDown, JournalLimits
-from engine.store.leases import WRITING
+from engine.store.leases import GRACE_S, WRITING
 from engine.telemetry import Telemetry
 
 COPY_IN: Final = f"COPY record ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)".encode()
+WRITE_TIMEOUT_S: Final = GRACE_S - 2  # begun under a lease, a batch is over before others take its process for dead
 _REFUSED: Final = (errors.DataError, errors.ProgramLimitExceeded, errors.StatementTooComplex)  # the fault of a row
 _leaf = struct.Struct(">i").pack
 _Rows = list[tuple[InstanceContext, EncodedRow]]
@@ -76,7 +77,7 @@ class PostgresJournal(GroupCommitJournal):
         telemetry: Telemetry | None = None,
         allow_unsafe: bool = False,
         connect_wait_s: float = 30.0,
-        write_timeout_s: float = 30.0,
+        write_timeout_s: float = WRITE_TIMEOUT_S,
     ) -> None:
         super().__init__(limits, telemetry)
         self._conninfo = conninfo_of(url)

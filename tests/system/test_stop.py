@@ -23,7 +23,7 @@ Make = Callable[..., GatewayProcess]
 Pair = tuple[TritonServer, TritonServer]
 
 GENERATE = "/v2/models/chat/generate"
-FAST_LEASE = "[runtime]\nlease_ms = 900\n"
+FAST_LEASE = "[runtime]\nlease_ms = 1000\n"
 
 
 @pytest.fixture

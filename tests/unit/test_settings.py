@@ -162,6 +162,25 @@ def test_the_default_deadline_is_an_hour_at_most(tmp_path: Path) -> None:
     assert problem.element_id == "defaults.deadline_ms"
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "floor"),
+    [
+        ("runtime", "lease_ms", 1_000),  # a beat is a third of it, and a busy loop may be late by more than that
+        ("runtime", "slice_ms", 0.1),
+        ("journal", "commit_timeout_ms", 100),
+        ("probes", "interval_ms", 100),
+        ("probes", "timeout_ms", 10),
+    ],
+)
+def test_what_would_make_a_gateway_trip_over_itself_is_refused(
+    tmp_path: Path, section: str, key: str, floor: float
+) -> None:
+    settings = load_settings(written(tmp_path, f"[{section}]\n{key} = {floor}\n"), {})
+    assert getattr(getattr(settings, section), key) == floor
+    (problem,) = problems(written(tmp_path, f"[{section}]\n{key} = {floor * 0.99 if floor < 1 else int(floor) - 1}\n"))
+    assert problem.element_id == f"{section}.{key}"
+
+
 def test_variables_of_the_tests_are_not_settings() -> None:
     assert load_settings(None, {"CONCH_TEST_DATABASE_URL": "x"}) == Settings()
 
