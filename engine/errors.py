@@ -199,7 +199,7 @@ class LeaseLost(ConchError):
 
 
 def meaning_of(code: Code | str) -> Meaning:
-    """The table's row for `code`; a code that a diagram's author invented is an incident-free 500."""
+    """The table's row for `code`; a code that a diagram's author invented counts as a final 500."""
     try:
         return MEANINGS[Code(code)]
     except ValueError:

@@ -19,6 +19,7 @@ from engine.feel import Expression, FeelSyntaxError, compile_expression
 
 _NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _DURATION: Final = re.compile(r"P(?=[\dT])(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
+_CALENDAR_DURATION: Final = re.compile(r"P\d+[YMW][\dYMWDTHS.]*")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)(\[[\w/+-]+\])?")
 
 _PLAIN_CHILDREN: Final = frozenset({"documentation", "extensionElements", "incoming", "outgoing"})
@@ -261,11 +262,14 @@ class NodeReader:
         value = self._value(element, values[0].text or "", f"the timer's {kind}")
         pattern, example = (_DATE, "2026-01-31T12:00:00Z") if kind is TimerKind.DATE else (_DURATION, "PT0.5S")
         if isinstance(value, Static) and not pattern.fullmatch(value.text):
+            what, remedy = f"is not an ISO 8601 {kind}", "start it with = to make it a FEEL expression"
+            if kind is TimerKind.DURATION and _CALENDAR_DURATION.fullmatch(value.text):
+                what, remedy = "has years, months or weeks, which do not run here", "count it in days"
             self._findings.add(
                 element,
                 "invalid-timer",
-                f"the timer's {kind} `{value.text}` is not an ISO 8601 {kind}",
-                f"Write it like {example}, or start it with = to make it a FEEL expression.",
+                f"the timer's {kind} `{value.text}` {what}",
+                f"Write it like {example}, or {remedy}.",
             )
         return None if value is None else TimerDefinition(kind, value)
 

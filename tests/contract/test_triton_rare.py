@@ -83,7 +83,7 @@ def test_deadlines_go_from_milliseconds_to_seconds_and_microseconds() -> None:
         [asked] = fake.asked("embed")
         own_us = asked.parameters["timeout"].int64_param
         assert own_us == 1_500_000
-        assert 1.0 < fake.timeouts_s[fake.requests.index(asked)] <= 1.6
+        assert fake.timeouts_s[fake.requests.index(asked)] <= 1.6  # what was left when it arrived
         async with requested(resources, infer_call("embed", "hello"), deadline_s=1.0) as request:
             await request.run(*TOPICS)
         left_us = fake.asked("embed")[1].parameters["timeout"].int64_param

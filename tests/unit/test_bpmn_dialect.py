@@ -186,6 +186,18 @@ def test_timer_constant_must_be_a_date_or_duration(kind: str, text: str, good: b
         assert problems_around_task(event, flow("b", "e")) == [("invalid-timer", "b")]
 
 
+@pytest.mark.parametrize("text", ["P1Y", "P1W", "P1M", "P1Y2M3DT4H"])
+def test_a_calendar_duration_is_not_called_malformed(text: str) -> None:
+    event = (
+        '<bpmn:boundaryEvent id="b" attachedToRef="t"><bpmn:timerEventDefinition>'
+        f"<bpmn:timeDuration>{text}</bpmn:timeDuration></bpmn:timerEventDefinition></bpmn:boundaryEvent>"
+    )
+    with pytest.raises(DefinitionInvalid) as refused:
+        around_task(event, flow("b", "e"))
+    (problem,) = refused.value.problems
+    assert "has years, months or weeks, which do not run here" in problem.message
+
+
 def test_branches_stay_in_document_order_and_conditions_are_compiled() -> None:
     elements = [START, '<bpmn:exclusiveGateway id="g" default="g_e3"/>', flow("s", "g")]
     for number in (3, 1, 2):
