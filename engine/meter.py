@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.bpmn.definition import ElementType
-from engine.records import ActivityEnded, AttemptMade, IncidentRaised, Record
+from engine.records import ActivityEnded, AttemptMade, DecisionMade, IncidentRaised, Record
 from engine.run import Run
 from engine.telemetry import OTHER, Telemetry
 
 _SERVICE_TASK = ElementType.SERVICE_TASK.value
+_ROUTE = "route"  # the decision that chooses a replica
 
 
 class Meter:
@@ -35,6 +36,9 @@ class Meter:
                 run.attempts = body.attempt_no
                 run.replica = body.attempt.replica
                 run.waited_us += body.attempt.done_at_us - body.attempt.sent_at_us
+            elif isinstance(body, DecisionMade):
+                if body.decision.name == _ROUTE:
+                    run.routed_to = body.decision.chosen
             elif isinstance(body, IncidentRaised):
                 self._telemetry.incidents.labels(body.error_code).inc()
 

@@ -43,6 +43,7 @@ class Run:
         "_chunks",
         "_commits",
         "_ending",
+        "_fed",
         "_readable",
         "_releases",
         "_waiters",
@@ -52,6 +53,7 @@ class Run:
         "commit_timeout_s",
         "key",
         "replica",
+        "routed_to",
         "waited_us",
     )
 
@@ -60,11 +62,13 @@ class Run:
         self.call = call
         self.commit_timeout_s = commit_timeout_s
         self.attempts = 0
-        self.replica: str | None = None
+        self.replica: str | None = None  # the last one called
+        self.routed_to: str | None = None  # the one that was chosen last
         self.waited_us = 0  # for replicas, over all attempts
         self._cancel = cancel
         self._answer: InferenceAnswer | None = None
         self._chunks: deque[Chunk] = deque()
+        self._fed = False  # by an attempt that has not ended
         self._readable: asyncio.Event | None = None
         self._writable: asyncio.Event | None = None
         self._releases: list[Callable[[], None]] | None = []
@@ -146,6 +150,10 @@ class Run:
             await self._writable.wait()
         if self.ended:
             return
+        if not self._fed:  # the attempt is recorded when it ends, and the stream's head has to tell of it
+            self._fed = True
+            self.attempts += 1
+            self.replica = self.routed_to or self.replica
         self._chunks.append(chunk)
         if self._readable is not None:
             self._readable.set()

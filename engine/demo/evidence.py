@@ -118,7 +118,9 @@ SELECT attempt_no, replica, model, outcome, error_code, grpc_status, error_messa
 FROM audit.attempts WHERE process_instance_key = %(key)s ORDER BY position
 """
 _ROWS = """
-SELECT r.process_instance_key, r.succeeded, r.error_code, r.incomplete, r.attempts, array_agg(s.element_id) AS elements
+SELECT r.process_instance_key, r.succeeded, r.error_code, r.incomplete, r.attempts, array_agg(s.element_id) AS elements,
+       (SELECT a.replica FROM audit.attempts a WHERE a.process_instance_key = r.process_instance_key
+        ORDER BY a.attempt_no DESC LIMIT 1) AS replica
 FROM audit.requests r LEFT JOIN audit.steps s USING (process_instance_key)
 GROUP BY r.process_instance_key, r.succeeded, r.error_code, r.incomplete, r.attempts
 """
@@ -184,9 +186,10 @@ def _differences(answer: Answer, rows: dict[Key, dict[str, Any]]) -> list[str]:
         found.append("was answered, but rows of it are missing")
     if row["succeeded"] != (answer.error_code is None) or row["error_code"] != answer.error_code:
         found.append(f"ended with {row['error_code']}, but the client saw {answer.error_code}")
-    # A stream has to say its attempts in its head, before the one that feeds it has ended.
-    if row["attempts"] != answer.attempts and answer.request.operation != "generate_stream":
+    if row["attempts"] != answer.attempts:
         found.append(f"has {row['attempts']} attempts, but the client was told of {answer.attempts}")
+    if row["replica"] != (answer.replica or None):
+        found.append(f"was last tried on {row['replica']}, but the client was told of {answer.replica or 'none'}")
     if missing := _PATH - set(row["elements"] or ()):
         found.append(f"lacks the steps {', '.join(sorted(missing))}")
     return [f"process instance {key} {text}" for text in found]

@@ -12,7 +12,7 @@ from engine.inference import Operation
 from engine.run import CHUNKS_BUFFERED
 from tests.loop import EPOCH_US, now_us
 from tests.simulation.disk import FaultyJournal
-from tests.simulation.world import Attempted, Script, simulate, world
+from tests.simulation.world import Attempted, Script, failure, simulate, world
 
 LEFT = (Code.CLIENT_DISCONNECTED, "the client closed the connection")
 
@@ -257,5 +257,24 @@ def test_a_stream_whose_start_cannot_be_stored_says_so_and_stops_the_model() -> 
             assert outcome.error is not None
             assert outcome.error["code"] == "JOURNAL_UNAVAILABLE"
             assert journal.of(run.key).kinds[-1] == "instance_ended"
+
+    simulate(main)
+
+
+def test_a_stream_tells_at_its_first_chunk_who_feeds_it_after_how_many_attempts() -> None:
+    async def infer(attempted: Attempted) -> None:
+        if attempted.number == 1:
+            raise failure(Code.REPLICA_UNAVAILABLE, 1)
+        await attempted.emit(b"first")
+        await asyncio.sleep(1)
+        await attempted.emit(b"second")
+
+    async def main() -> None:
+        async with world(Script(infer)) as engine:
+            run = engine.submit(operation=Operation.GENERATE_STREAM)
+            told = [(run.attempts, run.replica) async for _ in run.chunks()]
+            assert told == [(2, "r2"), (2, "r2")]
+            result = await run.result()
+            assert (result.attempts, result.replica) == (2, "r2")
 
     simulate(main)

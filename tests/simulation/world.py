@@ -21,7 +21,7 @@ from engine.bpmn.spiff import Program
 from engine.errors import BpmnError, Code
 from engine.inference import Chunk, InferenceAnswer, InferenceCall, Operation
 from engine.keys import KeySource
-from engine.records import Attempt, DefinitionRef, Tags, Usage
+from engine.records import Attempt, Decision, DefinitionRef, Tags, Usage
 from engine.registry import Registry, TaskContext, task
 from engine.run import Run, RunResult
 from engine.runtime import DeployedDefinition, Runtime
@@ -161,7 +161,9 @@ def scripted_registry() -> Registry:
 
     @task("route", inline=True, registry=registry)
     def route(_: None, context: TaskContext[Script]) -> Routed:
-        return Routed("r1" if context.job.execution % 2 else "r2", "scripted")
+        replica = "r1" if context.job.execution % 2 else "r2"
+        context.record_decision(Decision("route", replica, "scripted", {}))
+        return Routed(replica, "scripted")
 
     @task("infer", registry=registry)
     async def infer(given: Tried, context: TaskContext[Script]) -> Inferred:

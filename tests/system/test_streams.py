@@ -66,16 +66,17 @@ def leave_after(gateway: GatewayProcess, chunks: int, body: dict[str, Any]) -> i
 
 
 def test_chunks_arrive_before_the_model_has_ended_and_are_stored_with_their_instants(gateway: GatewayProcess) -> None:
-    async def first_chunk_then_rest() -> tuple[int, bool, int]:
+    async def first_chunk_then_rest() -> tuple[dict[str, str], bool, int]:
         async with connected(gateway.url) as connection:
             _, headers, reader = await connection.open(CHAT, {"text_input": "a b", "max_tokens": 8, "delay_ms": 60})
             stream = events(reader)
             await anext(stream)
             key = int(headers["conch-process-instance"])
             running = await asyncio.to_thread(lambda: gateway.audit.request(key)["ended_at"] is None)
-            return key, running, len([event async for event in stream])
+            return dict(headers), running, len([event async for event in stream])
 
-    key, was_running, rest = asyncio.run(first_chunk_then_rest())
+    told, was_running, rest = asyncio.run(first_chunk_then_rest())
+    key = int(told["conch-process-instance"])
     assert was_running
     assert rest == 7
     request = ended(gateway, key)
@@ -86,6 +87,7 @@ def test_chunks_arrive_before_the_model_has_ended_and_are_stored_with_their_inst
     first_token_us = (attempt["first_token_at"] - request["started_at"]).total_seconds() * 1e6
     assert request["ttft_us"] == round(first_token_us)
     assert not attempt["tokens_estimated"]
+    assert (told["conch-attempts"], told["conch-replica"]) == ("1", attempt["replica"])
 
 
 def test_the_start_is_durable_before_the_first_chunk_leaves(gateway: GatewayProcess) -> None:
