@@ -293,7 +293,9 @@ class Runtime:
         if definition.effect:
             live.flush = True
         elif definition.inline:
+            began = perf_counter()
             fresh = running.call()
+            self._slices.charge(perf_counter() - began)
             if fresh is not None:
                 self._finish(live, running, fresh)
                 return

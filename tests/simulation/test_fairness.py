@@ -8,7 +8,7 @@ import gc
 import pytest
 
 import engine.runtime
-from engine.registry import Registry
+from engine.registry import Registry, TaskContext, task
 from tests.simulation.world import Attempted, Script, scripted_registry, simulate, world
 
 
@@ -39,6 +39,42 @@ def test_a_burst_of_results_is_worked_on_in_slices(monkeypatch: pytest.MonkeyPat
     simulate(main)
     assert max(turns) <= 6
     assert sum(turns) == 60
+
+
+def test_the_work_of_inline_tasks_counts_for_the_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Applies seem to take no time and each inline task 10 ms, so one pass of the loop takes one of them."""
+    clock_s = 0.0
+    gate = asyncio.Event()
+    turns: list[int] = []
+    registry = Registry()
+
+    @task("settle", inline=True, registry=registry)
+    def settle(_: None, context: TaskContext[Script]) -> None:
+        nonlocal clock_s
+        clock_s += 0.01
+
+    for definition in scripted_registry():
+        if definition.topic != "settle":
+            registry.add(definition)
+    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: clock_s)
+
+    async def infer(_: Attempted) -> None:
+        await gate.wait()
+
+    async def main() -> None:
+        async with world(Script(infer), registry=registry) as engine_:
+            for _ in range(10):
+                engine_.submit()
+            await asyncio.sleep(1)
+            gate.set()
+            while engine_.runtime.active:
+                before_s = clock_s
+                await asyncio.sleep(0)
+                turns.append(round((clock_s - before_s) / 0.01))
+
+    simulate(main)
+    assert max(turns) == 1
+    assert sum(turns) == 10
 
 
 def test_a_submission_in_a_spent_slice_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
