@@ -4,8 +4,9 @@ Called by the core, which is that host: one Program per process definition, one 
 
 What stock SpiffWorkflow 3.2 does here, and what this module does instead (stock classes stay untouched):
 
-    predicts every task to the end, recursively       makes a child when its parent completes
-    finds READY tasks by walking the tree             Token._set_state puts them into a queue
+    predicts every task to the end, recursively       makes a task, ready at once, when the one before it completes
+    finds READY tasks by walking the tree             a new task goes into a queue
+    ties tasks to parents and children                a task stands alone
     walks waiting tasks after each completion         waiting is the host's: an index by job and timer
     walks the tree to see whether all is done         the tasks that are left are counted
     keeps finished tasks; the walk stops at 1,000     drops them, so a loop costs the same on every turn
@@ -43,7 +44,7 @@ from SpiffWorkflow.util.task import TaskState
 from engine.bpmn.definition import ElementType, FlowNode, ProcessDefinition
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-_READY, _FUTURE, _FINISHED = TaskState.READY, TaskState.FUTURE, TaskState.FINISHED_MASK
+_READY: int = TaskState.READY
 _NO_SCRIPTS = PythonScriptEngine()  # BpmnWorkflow wants one; no spec of a Program ever asks it for anything
 
 
@@ -64,45 +65,26 @@ class Token(Task):
     internal_data = _EMPTY
     last_state_change = 0
     thread_id = 0
+    triggered = False
+    flow_id = ""
+    activity: Any = None
+    payload: Any = None
+    _parent = None
+    _children = ()
 
-    def __init__(self, workflow: Execution, task_spec: Any, parent: Token | None, state: int) -> None:
+    def __init__(self, workflow: Execution, task_spec: Any) -> None:
         # Task.__init__ draws a uuid and reads the clock: this one does the rest of it
         workflow.created += 1
         self.id = workflow.created
         self.workflow = workflow
         self.task_spec = task_spec
-        self._parent = None if parent is None else parent.id
-        self._children: list[int] = []
-        self._state = state
-        self.triggered = False
-        self.flow_id = ""
-        self.activity: Any = None
-        self.payload: Any = None
+        self.node: FlowNode = task_spec.node  # the element that this token is in
+        self._state = _READY
         workflow.tasks[self.id] = self
-        if parent is not None:
-            parent._children.append(self.id)
-
-    @property
-    def node(self) -> FlowNode:
-        """The element that this token is in."""
-        node: FlowNode = self.task_spec.node
-        return node
-
-    def _add_child(self, task_spec: Any, state: int = _FUTURE) -> Token:
-        child = Token(self.workflow, task_spec, self, state)
-        if state == _READY:
-            child._ready()
-        return child
-
-    def _ready(self) -> None:
-        if not self._state & _FINISHED:
-            self._set_state(_READY)
-            self.task_spec._on_ready(self)
+        workflow.ready.append(self)
 
     def _set_state(self, value: int) -> None:
         self._state = value
-        if value == _READY:
-            self.workflow.ready.append(self)
 
 
 class _Element:
@@ -111,21 +93,13 @@ class _Element:
     node: FlowNode
     successors: tuple[Any, ...] = ()
 
-    def _predict(self, *_: Any, **__: Any) -> None:
-        """Nothing is predicted: children are made when they are reached."""
-
-    def _update_hook(self, task: Token) -> bool:
-        return True  # reached is ready; no data to inherit
-
-    def _on_ready(self, task: Token) -> None:
-        """The spec was tested once, when the Program was built."""
-
     def _run_hook(self, task: Token) -> bool | None:
         return task.workflow.host.enter(task)
 
-    def _on_complete_hook(self, task: Token) -> None:
+    def _on_complete(self, task: Token) -> None:
         for spec in self.successors:
-            task._add_child(spec)
+            Token(task.workflow, spec)
+        task.workflow.drop(task)
 
     def _on_cancel(self, task: Token) -> None:
         task.workflow.drop(task)
@@ -152,14 +126,9 @@ class _BoundaryEvent(_Element, BoundaryEvent): ...
 class _ExclusiveGateway(_Element, ExclusiveGateway):
     by_flow: Mapping[str, Any]
 
-    def _run_hook(self, task: Token) -> bool | None:
-        passed = task.workflow.host.enter(task)
-        if passed:
-            task._add_child(self.by_flow[task.flow_id])
-        return passed
-
-    def _on_complete_hook(self, task: Token) -> None:
-        """The one child was made when the flow was chosen."""
+    def _on_complete(self, task: Token) -> None:
+        Token(task.workflow, self.by_flow[task.flow_id])
+        task.workflow.drop(task)
 
 
 _SPECS: dict[ElementType, type[Any]] = {
@@ -241,8 +210,7 @@ class Execution(BpmnWorkflow):
 
     def begin(self) -> None:
         """Put the first token on the start event and step."""
-        self.task_tree = Token(self, self.spec.start, None, _FUTURE)
-        self.task_tree._ready()
+        Token(self, self.spec.start)
         self.do_engine_steps()
 
     def do_engine_steps(self, will_complete_task: Any = None, did_complete_task: Any = None) -> None:
@@ -261,10 +229,7 @@ class Execution(BpmnWorkflow):
     def interrupt(self, token: Token, boundary: FlowNode, payload: Any) -> None:
         """Take a waiting token away from its activity and go on from one of the activity's boundary events."""
         token.cancel()
-        caught = Token(self, self.program.spec_of(boundary), None, _FUTURE)
-        caught.triggered = True
-        caught.payload = payload
-        caught._ready()
+        Token(self, self.program.spec_of(boundary)).payload = payload
         self.do_engine_steps()
 
     def is_completed(self) -> bool:
@@ -274,14 +239,8 @@ class Execution(BpmnWorkflow):
         """Forget all tokens and let go of the host, so that no cycle of references outlives the instance."""
         self.ready.clear()
         self.tasks.clear()
-        del self.event_manager, self.host, self.task_tree
+        del self.event_manager, self.host
 
     def drop(self, token: Token) -> None:
-        """Take a finished token out of the tree; what it led to stands on its own."""
-        tasks = self.tasks
-        tasks.pop(token.id, None)
-        for child_id in token._children:
-            tasks[child_id]._parent = None
-
-    def _task_completed_notify(self, task: Token) -> None:
-        self.drop(task)
+        """Forget a finished token."""
+        self.tasks.pop(token.id, None)
