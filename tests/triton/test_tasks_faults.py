@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from engine import BpmnError, Code, InferenceCall, Settings
 from tasks.resources import Resources
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.triton
 
 TOPICS = ("admit", "check_health", "route", "infer", "settle")
 LIMIT_S = 60.0
+_PENDING = "nv_inference_pending_request_count"
 MODELS = ("embed", "chat", "chat-small", "faulty", "faulty-stream")
 
 
@@ -138,36 +140,46 @@ def test_a_killed_server_fails_what_is_in_flight_and_is_out_at_once(
 def test_a_cancelled_call_stops_the_model(triton: TritonServer) -> None:
     async def scenario(resources: Resources) -> None:
         slow = generate_call("chat-small", "x", max_tokens=32, delay_ms=1_000)
-        await _abandon(resources, slow)
-        # the model serves one request at a time: were the first one still running, this one would have to wait for it
-        code, _ = await outcome(resources, generate_call("chat-small", "x"), deadline_s=10.0)
-        assert code == "ok"
+        # The model serves one request at a time: were the first one still running, the next would wait too long for it.
+        await _abandon(resources, triton, slow, generate_call("chat-small", "x"), deadline_s=10.0)
 
     play(scenario, triton, interval_ms=60_000)
 
 
 def test_a_cancelled_unary_call_names_who_ended_it(triton: TritonServer) -> None:
     async def scenario(resources: Resources) -> None:
-        request = await _abandon(resources, infer_call("faulty", "x", fault="slow:500"))
+        slow = infer_call("faulty", "x", fault="slow:1000")
+        request = await _abandon(resources, triton, slow, infer_call("faulty", "x"))
         [attempt] = request.attempts
         assert (attempt.outcome, attempt.grpc_status) == ("client_disconnected", "CANCELLED")
         assert [(line.sku, line.billable) for line in request.usage] == [("input_tokens", True)]
-        code, _ = await outcome(resources, infer_call("faulty", "x"))
-        assert code == "ok"
 
     play(scenario, triton, interval_ms=5_000)
 
 
-async def _abandon(resources: Resources, call: InferenceCall) -> Request:
-    """Have the client go away once the replica has the request."""
+async def _abandon(
+    resources: Resources, triton: TritonServer, call: InferenceCall, following: InferenceCall, **options: float
+) -> Request:
+    """Have the client go away while the model works on its request: once the `following` one waits behind it. That
+    one has to be answered."""
     async with requested(resources, call) as request:
         running = asyncio.create_task(request.run(*TOPICS))
         await until(lambda: request.variables.get("replica") is not None)
-        await asyncio.sleep(0.05)
+        next_one = asyncio.create_task(outcome(resources, following, **options))
+        await until(lambda: _waiting(triton, call.model) == 1)
         running.cancel(Code.CLIENT_DISCONNECTED)
         with pytest.raises(asyncio.CancelledError):
             await running
+        assert (await next_one)[0] == "ok"
     return request
+
+
+def _waiting(triton: TritonServer, model: str) -> float:
+    """Requests that the server holds and that no instance of the model works on yet."""
+    with urllib.request.urlopen(triton.metrics_url, timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    pending = (each for family in families for each in family.samples if each.name == _PENDING)
+    return sum(each.value for each in pending if each.labels["model"] == model)
 
 
 def test_a_deadline_reaches_the_server_and_frees_the_gateway(triton: TritonServer) -> None:
