@@ -18,6 +18,7 @@ from engine.records import (
     BpmnErrorThrown,
     Cancel,
     Command,
+    Decision,
     Job,
     JobCompleted,
     JobFailed,
@@ -173,8 +174,9 @@ class ProcessInstance:
 def _frozen_report(report: JobReport) -> JobReport:
     if not report.decisions:
         return report
-    decisions = tuple(decision._replace(details=frozen(decision.details)) for decision in report.decisions)
-    return report._replace(decisions=decisions)
+    queued_at_us, started_at_us, finished_at_us, attempts, decisions, usage = report
+    own = tuple([Decision(name, chosen, reason, frozen(details)) for name, chosen, reason, details in decisions])
+    return JobReport(queued_at_us, started_at_us, finished_at_us, attempts, own, usage)
 
 
 def has_ended(instance: ProcessInstance) -> bool:

@@ -15,6 +15,9 @@ from engine.records import Variables
 
 MAX_DEPTH = 64
 _SCALARS = frozenset({str, int, bool, type(None)})
+_FRACTIONS = (float, Decimal)
+_ARRAYS = (list, tuple)
+_OBJECTS = (dict, Mapping)  # the check for an abstract class is slow, and most are dicts
 
 
 class _NoJson(Exception):
@@ -62,16 +65,16 @@ def _frozen_elements(elements: Iterable[Any], depth: int) -> list[Any]:
 
 
 def _frozen_value(value: Any, depth: int) -> Any:
-    if isinstance(value, float | Decimal):
+    if isinstance(value, _FRACTIONS):
         if not isfinite(value):
             raise _NoJson(f"is {value}, which is no number of JSON")
         return Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     if depth == MAX_DEPTH:
         raise _NoJson(f"is nested deeper than {MAX_DEPTH} levels")
-    if isinstance(value, Mapping):
-        return _frozen_entries(value, depth + 1)
-    if isinstance(value, list | tuple):
+    if isinstance(value, _ARRAYS):
         return _frozen_elements(value, depth + 1)
+    if isinstance(value, _OBJECTS):
+        return _frozen_entries(value, depth + 1)
     if isinstance(value, str):  # an enum member: the plain value behind the name
         return str.__str__(value)
     if isinstance(value, int):
