@@ -10,6 +10,7 @@ What stock SpiffWorkflow 3.2 does here, and what this module does instead (stock
     walks waiting tasks after each completion         waiting is the host's: an index by job and timer
     walks the tree to see whether all is done         the tasks that are left are counted
     keeps finished tasks; the walk stops at 1,000     drops them, so a loop costs the same on every turn
+    makes locks, events and data for each workflow    makes none of them
     copies data from task to task                     task.data is one empty mapping that refuses writes
     builds log extras for each change of state        no logging
     uuid4 and time.time() for each task               a number in order of creation, no time
@@ -26,7 +27,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from SpiffWorkflow.bpmn.script_engine import PythonScriptEngine
 from SpiffWorkflow.bpmn.specs import BpmnProcessSpec
 from SpiffWorkflow.bpmn.specs.defaults import (
     BoundaryEvent,
@@ -45,7 +45,6 @@ from engine.bpmn.definition import ElementType, FlowNode, ProcessDefinition
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _READY: int = TaskState.READY
-_NO_SCRIPTS = PythonScriptEngine()  # BpmnWorkflow wants one; no spec of a Program ever asks it for anything
 
 
 class Host(Protocol):
@@ -202,7 +201,9 @@ class Execution(BpmnWorkflow):
     """The tokens of one process instance. Never calls itself: an instance of any length runs in one loop."""
 
     def __init__(self, program: Program, host: Host) -> None:
-        super().__init__(program.spec, script_engine=_NO_SCRIPTS, deserializing=True)
+        # as in Token: the rest of what the stock constructor does, without what nothing here uses
+        self.spec = program.spec
+        self.tasks: dict[int, Token] = {}
         self.program = program
         self.host = host
         self.ready: deque[Token] = deque()
@@ -239,7 +240,7 @@ class Execution(BpmnWorkflow):
         """Forget all tokens and let go of the host, so that no cycle of references outlives the instance."""
         self.ready.clear()
         self.tasks.clear()
-        del self.event_manager, self.host
+        del self.host
 
     def drop(self, token: Token) -> None:
         """Forget a finished token."""
