@@ -6,7 +6,6 @@ Called by the runtime.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import traceback
 from collections.abc import Awaitable, Callable
@@ -69,7 +68,7 @@ class RunningJob:
         self.started_at_us = self._now_us()
         try:
             result = self.definition.function(self.definition.read(self.job.variables), self.context)
-            if inspect.isawaitable(result):
+            if hasattr(result, "__await__"):
                 self.waiting = result
                 return None
             return self._completed(result)
@@ -115,7 +114,7 @@ class RunningJob:
         if self.waiting is not None:
             return await self.waiting
         result = self.definition.function(self.definition.read(self.job.variables), self.context)
-        return await result if inspect.isawaitable(result) else result
+        return await result if hasattr(result, "__await__") else result
 
     def stopped(self, instead_of: Fresh | None = None) -> Fresh:
         """What the core expects after its stop, with what was measured until the task ended."""

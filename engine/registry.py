@@ -148,15 +148,16 @@ class TaskDefinition:
         problems: list[str] = []
         for name, required, default, accepts in self.input_fields:
             value = variables.get(name, MISSING)
-            if value is MISSING:
-                if required:
+            if type(value) not in accepts:  # what fits at first sight needs no closer look
+                if value is MISSING and required:
                     problems.append(f"variable `{name}` is missing")
                     continue
-                value = default() if callable(default) else default
-            elif accepts and not isinstance(value, accepts):
-                wanted = " or ".join(sorted(kind.__name__ for kind in accepts))
-                problems.append(f"variable `{name}` is {type(value).__name__}, wanted {wanted}")
-                continue
+                if value is MISSING:
+                    value = default() if callable(default) else default
+                elif accepts and not isinstance(value, accepts):
+                    wanted = " or ".join(sorted(kind.__name__ for kind in accepts))
+                    problems.append(f"variable `{name}` is {type(value).__name__}, wanted {wanted}")
+                    continue
             values[name] = value
         if problems:
             raise TaskError(Code.TASK_FAULT, f"task `{self.topic}` cannot read its input: {'; '.join(problems)}")
@@ -184,8 +185,8 @@ class Registry:
     def __getitem__(self, topic: str) -> TaskDefinition:
         return self._tasks[topic]
 
-    def __contains__(self, topic: object) -> bool:
-        return topic in self._tasks
+    def get(self, topic: str) -> TaskDefinition | None:
+        return self._tasks.get(topic)
 
     def __iter__(self) -> Any:
         return iter(self._tasks.values())

@@ -282,12 +282,14 @@ class Runtime:
     # --- jobs ---------------------------------------------------------------------------------------------------
 
     def _start(self, live: Live, job: Job, at_us: int) -> None:
-        if job.topic not in self._registry:
+        definition = self._registry.get(job.topic)
+        if definition is None:
             self._feed(live, None, unknown_topic(job, at_us))
             return
-        definition = self._registry[job.topic]
-        key, _, _, request_id, tags, *_ = live.start
-        context = TaskContext(job, key, request_id, tags, live.deadline_at_us, self._resources, live.run, self._now_us)
+        start, run = live.start, live.run
+        context = TaskContext(
+            job, start.key, start.request_id, start.tags, live.deadline_at_us, self._resources, run, self._now_us
+        )
         running = RunningJob(job, definition, context, self._now_us, at_us)
         live.jobs[job.key] = running
         if definition.effect:
