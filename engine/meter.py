@@ -30,16 +30,16 @@ class Meter:
         for position, _, body in records:
             if position < 0:
                 continue
-            if isinstance(body, ActivityEnded):
+            if type(body) is ActivityEnded:
                 self._step(body)
-            elif isinstance(body, AttemptMade):
+            elif type(body) is AttemptMade:
                 run.attempts = body.attempt_no
                 run.replica = body.attempt.replica
                 run.waited_us += body.attempt.done_at_us - body.attempt.sent_at_us
             elif isinstance(body, DecisionMade):
                 if body.decision.name == _ROUTE:
                     run.routed_to = body.decision.chosen
-            elif isinstance(body, IncidentRaised):
+            elif type(body) is IncidentRaised:
                 self._telemetry.incidents.labels(body.error_code).inc()
 
     def _step(self, ended: ActivityEnded) -> None:

@@ -32,7 +32,7 @@ def dumps(value: object) -> bytes:
         data = orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         data = orjson.dumps(_portable(value), default=_plain, option=orjson.OPT_SORT_KEYS)
-    if b"\\u0000" in data and _has_nul(value):
+    if b"\\" in data and b"\\u0000" in data and _has_nul(value):
         raise Poison("U+0000 in a JSON string")
     return data
 
