@@ -26,10 +26,10 @@ check: setup ## Format, lint, types, import rule, diagrams, unit and property te
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/conch check processes/
-	$(BIN)/python -m pytest -q tests/unit tests/property
+	$(BIN)/python -m pytest -q tests/test_layering.py tests/unit tests/property
 
 test: check ## Everything, on real Postgres and real Triton
-	$(BIN)/python -m pytest -q --ignore tests/unit --ignore tests/property
+	$(BIN)/python -m pytest -q --ignore tests/test_layering.py --ignore tests/unit --ignore tests/property
 
 bench: setup ## Measure speed; writes build/bench.json
 	$(BIN)/python -m tests.bench
