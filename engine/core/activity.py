@@ -13,6 +13,8 @@ from engine.core.lifecycle import ActivityState, next_activity_state
 from engine.core.scopes import Scope, copied
 from engine.records import Job, JobReport, Key, Variables
 
+_ACTIVE = ActivityState.ACTIVE  # Python 3.11 is slow to look up the members of an enum
+
 
 class Activity:
     """An open activity instance. `scope` is its own where it has input mappings, else the one around it."""
@@ -42,7 +44,7 @@ class Activity:
         self.node: FlowNode = token.node
         self.scope = scope
         self.started_at_us = at_us
-        self.state = ActivityState.ACTIVE
+        self.state = _ACTIVE
         self.execution = 0  # how often its element has been entered, this time included
         self.tries = 0  # of its job
         self.draws = 0  # of chance

@@ -5,6 +5,7 @@ Called by the instance; SpiffWorkflow's stepping calls it back for each element 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, assert_never
 
 from engine.bpmn.definition import ElementType, FlowNode
@@ -33,6 +34,9 @@ from engine.records import (
     TimerFired,
     Variables,
 )
+
+# Python 3.11 is slow to look up the members of an enum; every job needs these two.
+_TERMINATING, _COMPLETED = ActivityState.TERMINATING, ActivityState.COMPLETED
 
 
 class Ending(NamedTuple):
@@ -122,7 +126,7 @@ class Course:
 
     def _job_completed(self, command: JobCompleted) -> None:
         activity = self.agenda.job_ended(command.job_key, command.report)
-        if activity.state is ActivityState.TERMINATING:
+        if activity.state is _TERMINATING:
             self._job_stopped(activity)
         elif self._complete(activity, command.variables):
             self.execution.resume(activity.token)
@@ -245,23 +249,18 @@ class Course:
         if self.agenda.visits > self.max_activity_instances:
             limit = f"more than {self.max_activity_instances} activity instances"
             return self._incident(activity, Code.LIMIT_EXCEEDED, limit)
-        match activity.node.type:
-            case ElementType.SERVICE_TASK:
-                return self._enter_service_task(activity)
-            case ElementType.EXCLUSIVE_GATEWAY:
-                return self._enter_exclusive_gateway(activity)
-            case ElementType.INTERMEDIATE_CATCH_EVENT:
-                return self._arm(activity, None)
-            case ElementType.BOUNDARY_EVENT:
-                caught: Caught = token.payload
-                activity.started_at_us = caught.at_us
-                return self._complete(activity, caught.variables)
-            case ElementType.END_EVENT:
-                return self._enter_end_event(activity)
-            case ElementType.START_EVENT:
-                return self._complete(activity, {})
-            case _ as unknown:
-                assert_never(unknown)
+        return _ENTER[activity.node.type](self, activity)
+
+    def _enter_start_event(self, activity: Activity) -> bool | None:
+        return self._complete(activity, {})
+
+    def _enter_catch_event(self, activity: Activity) -> bool | None:
+        return self._arm(activity, None)
+
+    def _enter_boundary_event(self, activity: Activity) -> bool | None:
+        caught: Caught = activity.token.payload
+        activity.started_at_us = caught.at_us
+        return self._complete(activity, caught.variables)
 
     def _enter_service_task(self, activity: Activity) -> bool | None:
         node = activity.node
@@ -329,11 +328,21 @@ class Course:
         elif results:
             activity.written = scope.write(results) or None
         activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
-        self.agenda.end(activity, ActivityState.COMPLETED, None, None)
+        self.agenda.end(activity, _COMPLETED, None, None)
         return True
 
     def _context(self, activity: Activity) -> EvaluationContext:
         return context_at(self.agenda.at_us, Chance(self.key, activity))
+
+
+_ENTER: dict[ElementType, Callable[[Course, Activity], bool | None]] = {
+    ElementType.START_EVENT: Course._enter_start_event,
+    ElementType.END_EVENT: Course._enter_end_event,
+    ElementType.SERVICE_TASK: Course._enter_service_task,
+    ElementType.EXCLUSIVE_GATEWAY: Course._enter_exclusive_gateway,
+    ElementType.INTERMEDIATE_CATCH_EVENT: Course._enter_catch_event,
+    ElementType.BOUNDARY_EVENT: Course._enter_boundary_event,
+}
 
 
 def _error_of(variable: Any) -> dict[str, Any] | None:
