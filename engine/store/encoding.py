@@ -159,15 +159,16 @@ def encode_fact(instance: InstanceContext, record: Record) -> EncodedRow:
     Raises TypeError for a value that is no JSON, ValueError for a request id that is no UUID.
     """
     position, at_us, body = record
-    head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US) + instance.encoded
     encode = _ENCODERS[type(body)]
-    end = (
-        jsonb(b'{"commands_blake2b":"%b"}' % instance.said.hexdigest().encode()) if type(body) is InstanceEnded else b""
-    )
+    sanitized = instance.sanitized
     try:
-        return EncodedRow(position, head + encode(body) + end, instance.sanitized)
+        encoded = encode(body)
     except Poison:
-        return EncodedRow(position, head + encode(json_text.clean(body)) + end, True)
+        encoded, sanitized = encode(json_text.clean(body)), True
+    if type(body) is InstanceEnded:
+        encoded += jsonb(b'{"commands_blake2b":"%b"}' % instance.said.hexdigest().encode())
+    head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US)
+    return EncodedRow(position, b"".join((head, instance.encoded, encoded)), sanitized)
 
 
 def encode_command(instance: InstanceContext, record: Record) -> tuple[bytes, bool]:
@@ -209,7 +210,7 @@ def _constant(key: Key, tags: Tags, definition: DefinitionRef | None) -> bytes:
         )
     process_id = NULL if definition is None else label(definition.process_id)
     return b"".join(
-        (numbers, text(tags.tenant), text(tags.product), text(tags.feature), label(tags.priority), process_id)
+        (numbers, label(tags.tenant), label(tags.product), label(tags.feature), label(tags.priority), process_id)
     )
 
 
@@ -243,6 +244,7 @@ def _instance_started(fact: InstanceStarted) -> bytes:
 _ACTIVITY = label("activity") + _NO_REQUEST
 _ACTIVITY_REST = _NO_COUNTS + _NO_CALL + _NO_ATTEMPT + _NO_DECISION + _NO_USAGE + NULL  # from `attempts` to `payload`
 _NO_ERROR_REST = _NO_ERROR + _ACTIVITY_REST
+_NO_TIMES = NULL * 4  # of a job, which an event or a gateway has none of
 
 
 @lru_cache(maxsize=4_096)
@@ -251,13 +253,15 @@ def _element(element_id: str, element_type: str, element_name: str, state: str) 
 
 
 def _activity_ended(fact: ActivityEnded) -> bytes:
-    key, element_id, element_type, element_name, state, started_at_us, ended_at_us, job_key = fact[:8]
-    error_code, message, taken_flow_ids, variables = fact[11:]
+    (
+        key, element_id, element_type, element_name, state, started_at_us, ended_at_us,
+        job_key, queued, job_started, job_finished, error_code, message, taken_flow_ids, variables,
+    ) = fact
     return b"".join(
         (
             _ACTIVITY, _int8(8, key), _element(element_id, element_type, element_name, state),
             _span(8, started_at_us - PG_EPOCH_US, 8, ended_at_us - PG_EPOCH_US, 8, ended_at_us - started_at_us),
-            NULL * 4 if job_key is None else _job(fact),
+            _NO_TIMES if job_key is None else _job(job_key, queued, job_started, job_finished),
             binary.text_array(tuple(taken_flow_ids)),
             _NO_ERROR_REST if error_code is None and message is None
             else label(error_code) + text(message) + NULL + _ACTIVITY_REST,
@@ -266,10 +270,8 @@ def _activity_ended(fact: ActivityEnded) -> bytes:
     )
 
 
-def _job(fact: ActivityEnded) -> bytes:
-    key, queued = fact.job_key, fact.job_queued_at_us
-    started, finished = fact.job_started_at_us, fact.job_finished_at_us
-    if key is None or queued is None or started is None or finished is None:
+def _job(key: Key, queued: int | None, started: int | None, finished: int | None) -> bytes:
+    if queued is None or started is None or finished is None:
         return bigint(key) + instant(queued) + instant(started) + instant(finished)
     return _four(8, key, 8, queued - PG_EPOCH_US, 8, started - PG_EPOCH_US, 8, finished - PG_EPOCH_US)
 
