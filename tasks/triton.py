@@ -190,11 +190,13 @@ def request_of(
     request = service_pb2.ModelInferRequest(model_name=model, model_version=version, id=request_id)
     for tensor, raw in tensors:
         described = request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-        set_parameters(described.parameters, tensor.parameters)
+        if tensor.parameters:
+            set_parameters(described.parameters, tensor.parameters)
         request.raw_input_contents.append(raw)
     for name in outputs:
         request.outputs.add(name=name)
-    set_parameters(request.parameters, parameters or {})
+    if parameters:
+        set_parameters(request.parameters, parameters)
     return request
 
 
@@ -228,12 +230,14 @@ def outputs_of(response: Any) -> tuple[Tensor, ...]:
         problem = f"{len(described)} outputs are described, {len(raws)} have raw contents"
         raise CallFailed(Code.OUTPUT_INVALID, problem)
     try:
-        return tuple(
-            Tensor(each.name, each.datatype, tuple(each.shape), decode(each.name, each.datatype, each.shape, raw))
-            for each, raw in zip(described, raws, strict=True)
-        )
+        return tuple(map(_output, described, raws))
     except TensorInvalid as error:
         raise CallFailed(Code.OUTPUT_INVALID, str(error)) from None
+
+
+def _output(described: Any, raw: bytes) -> Tensor:
+    name, datatype, shape = described.name, described.datatype, tuple(described.shape)
+    return Tensor(name, datatype, shape, decode(name, datatype, shape, raw))
 
 
 def parameters_of(response: Any) -> dict[str, Any]:
