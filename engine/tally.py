@@ -1,6 +1,6 @@
 """Owns counters and histograms for one event loop: no lock, so counting costs a tenth of the library's own.
 Never names a metric, and may only be used from the loop's thread; reading from another sees whole numbers all the same.
-Called by telemetry for the metrics that are counted several times per request.
+Called by telemetry for the metrics that every request counts.
 """
 
 from __future__ import annotations

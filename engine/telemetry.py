@@ -39,20 +39,20 @@ class Telemetry:
         r = self.registry
         self.model = Bounded()
         self.element = Bounded(1000)
-        self.requests = Counter(
+        self.requests = LoopCounter(
             "conch_requests",
             "Requests answered, by operation, model and outcome.",
             ["operation", "model", "outcome"],
             registry=r,
         )
-        self.request_seconds = Histogram(
+        self.request_seconds = LoopHistogram(
             "conch_request_duration_seconds",
             "From request read to answer written.",
             ["operation"],
             buckets=_SECONDS,
             registry=r,
         )
-        self.overhead_seconds = Histogram(
+        self.overhead_seconds = LoopHistogram(
             "conch_request_overhead_seconds",
             "Request duration minus the time spent waiting for replicas.",
             ["operation"],
@@ -79,8 +79,8 @@ class Telemetry:
             buckets=_SECONDS,
             registry=r,
         )
-        self.attempts = Counter(
-            "conch_attempts", "Calls of replicas, by replica and outcome.", ["replica", "outcome"], registry=r
+        self.attempts = LoopCounter(
+            "conch_attempts", "Calls of replicas, by replica and outcome.", ["replica", "outcome"], r
         )
         self.incidents = Counter("conch_incidents", "Incidents raised, by code.", ["code"], registry=r)
         self.instances_active = Gauge("conch_instances_active", "Process instances in memory.", registry=r)

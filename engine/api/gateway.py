@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from prometheus_client import Counter, Histogram
-
 from engine.api.documents import iso_of_us
 from engine.api.refusals import Refusals
 from engine.inference import InferenceCall, Operation
@@ -20,6 +18,7 @@ from engine.runtime import DeployedDefinition, Runtime
 from engine.settings import Settings
 from engine.store.journal import Journal
 from engine.store.queries import Queries, StoredInstance
+from engine.tally import Count, LoopHistogram, Observations
 from engine.telemetry import Telemetry
 
 
@@ -30,7 +29,7 @@ class FleetView(Protocol):
         """For each configured model the names of the replicas that really serve it."""
 
 
-def _by_operation(histogram: Histogram) -> dict[Operation, Histogram]:
+def _by_operation(histogram: LoopHistogram) -> dict[Operation, Observations]:
     return {operation: histogram.labels(operation.value) for operation in Operation}
 
 
@@ -66,7 +65,7 @@ class Gateway:
         self.refusals = Refusals(journal, keys, telemetry, now_us)
         for model in settings.models:
             telemetry.model(model.name)  # seen first, so that names which clients make up cannot take their places
-        self._requests: dict[tuple[Operation, str, str], Counter] = {}
+        self._requests: dict[tuple[Operation, str, str], Count] = {}
         self._seconds = _by_operation(telemetry.request_seconds)
         self._overhead_seconds = _by_operation(telemetry.overhead_seconds)
 
