@@ -98,7 +98,11 @@ class ReadOnly(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = self._variables[name]
-        return copied(value) if type(value) is dict or type(value) is list else value
+        return value if type(value) in _SCALARS else copied(value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        value = self._variables.get(name, default)
+        return value if type(value) in _SCALARS else copied(value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._variables)

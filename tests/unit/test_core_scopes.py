@@ -88,8 +88,10 @@ def test_lent_variables_can_be_read_but_not_changed() -> None:
     mine = {"list": [1], "text": "x"}
     lent = ReadOnly(mine)
     lent["list"].append(2)
+    lent.get("list", []).append(2)
 
     assert mine == {"list": [1], "text": "x"}
     assert dict(lent) == mine
+    assert (lent.get("text"), lent.get("other"), lent.get("other", 1)) == ("x", None, 1)
     assert "x" not in repr(lent).replace("text", "")
     assert not hasattr(lent, "__setitem__")
