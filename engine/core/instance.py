@@ -128,8 +128,9 @@ class ProcessInstance:
         if command.key < course.agenda.next_key or command.key < 1:
             raise Rejected(Code.INVALID_ARGUMENT, f"the key {command.key} is used: {course.agenda.next_key} is free")
         match command:
-            case JobCompleted(key, job_key, variables, report):
-                self._job_must_run(job_key)
+            case JobCompleted():
+                self._job_must_run(command.job_key)
+                key, job_key, variables, report = command
                 return JobCompleted(key, job_key, frozen(variables), _frozen_report(report))
             case BpmnErrorThrown():
                 self._job_must_run(command.job_key)
