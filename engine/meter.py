@@ -6,14 +6,20 @@ Called by the runtime with the records of each step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from engine.bpmn.definition import ElementType
 from engine.records import ActivityEnded, AttemptMade, DecisionMade, IncidentRaised, Record
 from engine.run import Run
 from engine.telemetry import OTHER, Telemetry
 
-_SERVICE_TASK = ElementType.SERVICE_TASK.value
 _ROUTE = "route"  # the decision that chooses a replica
+
+
+class _Step(NamedTuple):
+    label: str
+    count: Callable[[], None]
+    observe: Callable[[float], None] | None  # the seconds of a service task
 
 
 class Meter:
@@ -22,8 +28,7 @@ class Meter:
     def __init__(self, telemetry: Telemetry):
         self._telemetry = telemetry
         self.apply_seconds: Callable[[float], None] = telemetry.apply_seconds.observe
-        self._steps: dict[tuple[str, str], Callable[[], None]] = {}
-        self._step_seconds: dict[str, Callable[[float], None]] = {}
+        self._steps: dict[tuple[str, str, str], _Step] = {}
 
     def count(self, run: Run, records: tuple[Record, ...]) -> None:
         """Count the facts of one step, and note on the run which replica was tried last and how long it took."""
@@ -36,26 +41,25 @@ class Meter:
                 run.attempts = body.attempt_no
                 run.replica = body.attempt.replica
                 run.waited_us += body.attempt.done_at_us - body.attempt.sent_at_us
-            elif isinstance(body, DecisionMade):
+            elif type(body) is DecisionMade:
                 if body.decision.name == _ROUTE:
                     run.routed_to = body.decision.chosen
             elif type(body) is IncidentRaised:
                 self._telemetry.incidents.labels(body.error_code).inc()
 
     def _step(self, ended: ActivityEnded) -> None:
-        picked = (ended.element_id, ended.state)
-        count = self._steps.get(picked)
-        if count is None:
-            label = self._telemetry.element(ended.element_id)
-            count = self._telemetry.steps.labels(label, ended.state).inc
-            if label != OTHER:
-                self._steps[picked] = count
-        count()
-        if ended.element_type == _SERVICE_TASK:
-            observe = self._step_seconds.get(ended.element_id)
-            if observe is None:
-                label = self._telemetry.element(ended.element_id)
-                observe = self._telemetry.step_seconds.labels(label).observe
-                if label != OTHER:
-                    self._step_seconds[ended.element_id] = observe
-            observe((ended.ended_at_us - ended.started_at_us) / 1e6)
+        picked = (ended.element_id, ended.element_type, ended.state)
+        step = self._steps.get(picked)
+        if step is None:
+            step = self._bound(*picked)
+            if step.label != OTHER:
+                self._steps[picked] = step
+        step.count()
+        if step.observe is not None:
+            step.observe((ended.ended_at_us - ended.started_at_us) / 1e6)
+
+    def _bound(self, element_id: str, element_type: str, state: str) -> _Step:
+        label = self._telemetry.element(element_id)
+        timed = element_type == ElementType.SERVICE_TASK.value
+        observe = self._telemetry.step_seconds.labels(label).observe if timed else None
+        return _Step(label, self._telemetry.steps.labels(label, state).inc, observe)
