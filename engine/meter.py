@@ -18,7 +18,7 @@ _ROUTE = "route"  # the decision that chooses a replica
 
 class _Step(NamedTuple):
     label: str
-    count: Callable[[], None]
+    inc: Callable[[], None]
     observe: Callable[[float], None] | None  # the seconds of a service task
 
 
@@ -54,7 +54,7 @@ class Meter:
             step = self._bound(*picked)
             if step.label != OTHER:
                 self._steps[picked] = step
-        step.count()
+        step.inc()
         if step.observe is not None:
             step.observe((ended.ended_at_us - ended.started_at_us) / 1e6)
 
