@@ -60,8 +60,11 @@ def _read_infer(model: str, version: str, document: dict[str, Any], size_bytes: 
         problems.append("`inputs` must be a non-empty list of tensors")
     elif _few_enough("inputs", inputs, problems):
         tensors = [tensor for at, item in enumerate(inputs) if (tensor := _read_tensor(at, item, problems))]
-        names = Counter(tensor.name for tensor in tensors)
-        problems += [f"input `{name}` is given more than once" for name, times in names.items() if times > 1]
+        names = [tensor.name for tensor in tensors]
+        if len(set(names)) < len(names):
+            problems += [
+                f"input `{name}` is given more than once" for name, times in Counter(names).items() if times > 1
+            ]
     outputs = _read_outputs(document.get("outputs", []), problems)
     if problems:
         raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems), problems=tuple(problems))
