@@ -38,6 +38,7 @@ _CHANNEL_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),  # the diagram alone retries; gRPC would do it unseen
 )
 
 
