@@ -72,9 +72,8 @@ config_option = click.option(
 def main() -> None:
     """Run the command line; errors that a person can mend are told without a traceback, exit status 1."""
     try:
-        group.main(standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        # Without click's own error handling, the status of click.exceptions.Exit is what `main` returns.
+        sys.exit(group.main(standalone_mode=False) or 0)
     except click.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
