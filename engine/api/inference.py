@@ -100,7 +100,7 @@ class InferenceEndpoint:
                 outcome = await self._stream(send, run, request_id, call.client_id, arrived_at_us)
             else:
                 outcome = await self._answer_once(send, run, request_id, call.client_id)
-        except Exception:
+        except Exception:  # told at the edge above; the instance must not go on without a client
             outcome = Code.ENGINE_FAULT
             run.cancel(Code.ENGINE_FAULT, _FAULT)
             raise
