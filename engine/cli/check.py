@@ -33,7 +33,6 @@ def command(paths: tuple[Path, ...], as_json: bool, config: Path | None) -> None
 
     Exit status 0: nothing is wrong (warnings may be printed); 1: some diagram would be refused.
     """
-
     importlib.import_module(load_settings(config, os.environ).tasks)
     problems = check_paths(paths, REGISTRY.specs)
     errors = [problem for problem in problems if problem.severity == "error"]
