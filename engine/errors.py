@@ -56,6 +56,9 @@ class Code(StrEnum):
     NO_RETRIES_LEFT = "NO_RETRIES_LEFT"
     CONDITION_FAILED = "CONDITION_FAILED"
     EXPRESSION_FAILED = "EXPRESSION_FAILED"
+    DECISION_FAILED = "DECISION_FAILED"
+    JOIN_STUCK = "JOIN_STUCK"
+    PERSON_NEEDED = "PERSON_NEEDED"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
     TASK_FAULT = "TASK_FAULT"
     ENGINE_FAULT = "ENGINE_FAULT"
@@ -115,6 +118,9 @@ MEANINGS: dict[Code, Meaning] = {
     Code.NO_RETRIES_LEFT: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
     Code.CONDITION_FAILED: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
     Code.EXPRESSION_FAILED: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
+    Code.DECISION_FAILED: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
+    Code.JOIN_STUCK: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
+    Code.PERSON_NEEDED: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
     Code.LIMIT_EXCEEDED: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
     Code.TASK_FAULT: Meaning(_INCIDENT, False, 500, "INTERNAL", "error"),
     Code.ENGINE_FAULT: Meaning(_INCIDENT, False, 500, "INTERNAL", "critical"),

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Key: TypeAlias = int
 Variables: TypeAlias = Mapping[str, Any]
 
+_NONE: Variables = MappingProxyType({})
+
 KEY_EPOCH_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 WRITER_BITS = 9
 SEQUENCE_BITS = 13
 KEY_TIME_SHIFT = WRITER_BITS + SEQUENCE_BITS
-RECORD_SCHEMA_VERSION = 1
+RECORD_SCHEMA_VERSION = 2
+USER_TASK_TOPIC = "io.camunda.zeebe:userTask"  # Camunda 8's job type of tasks for people
 MAX_DEADLINE_MS = 3_600_000  # recovery looks no further back for instances that were left open
 
 
@@ -41,6 +45,14 @@ class DefinitionRef(NamedTuple):
     process_id: str
     version: int
     content_hash: str  # sha256 of the deployed file, hex
+
+
+class CallTarget(NamedTuple):
+    """What one call activity or business rule task of an instance calls, resolved when the instance starts."""
+
+    caller: str  # content hash of the file that holds the calling element
+    element_id: str
+    target: DefinitionRef
 
 
 # --- what a job reports beside its variables; measured by the shell and the task, never by the core -------------
@@ -118,6 +130,11 @@ class Start(NamedTuple):
     variables: Variables
     online: bool  # an online instance lives and dies in memory and never waits for a person
     max_activity_instances: int = 500  # above, the instance ends with LIMIT_EXCEEDED
+    calls: tuple[CallTarget, ...] = ()  # everything called from here, transitively
+    business_id: str | None = None
+    start_event_id: str | None = None  # a start event that was triggered; null: the none start event
+    start_element_ids: tuple[str, ...] = ()  # begin before these elements instead
+    terminate_after_id: str | None = None  # end the instance once this element has ended
 
 
 class JobCompleted(NamedTuple):
@@ -134,6 +151,9 @@ class JobFailed(NamedTuple):
     message: str
     retryable: bool
     report: JobReport
+    retries: int | None = None  # tries that are left, as a worker from outside says; null: the engine counts them
+    back_off_ms: int | None = None  # before the next try; null: the engine's own back-off
+    variables: Variables = _NONE  # kept local to the activity
 
 
 class BpmnErrorThrown(NamedTuple):
@@ -158,6 +178,39 @@ class TimerFired(NamedTuple):
     timer_key: Key
 
 
+class EventReceived(NamedTuple):
+    """A message was correlated with, or a signal was broadcast to, a subscription of this instance."""
+
+    key: Key
+    subscription_key: Key
+    event_key: Key  # of the message or of the broadcast
+    variables: Variables
+
+
+class VariablesSet(NamedTuple):
+    """Variables written from outside, at a process instance or an open activity instance."""
+
+    key: Key
+    scope_key: Key
+    variables: Variables
+    local: bool = False  # write them in that very scope, not in the nearest that has the name
+
+
+class RetriesSet(NamedTuple):
+    """How many tries a job has left, said by a person; an incident of that job stays until it is resolved."""
+
+    key: Key
+    job_key: Key
+    retries: int
+
+
+class IncidentResolved(NamedTuple):
+    """A person has mended the cause: try again what failed."""
+
+    key: Key
+    incident_key: Key
+
+
 class Cancel(NamedTuple):
     """End the instance from outside; running jobs are stopped first and report what they used."""
 
@@ -173,7 +226,20 @@ class Abort(NamedTuple):
     message: str
 
 
-Command: TypeAlias = Start | JobCompleted | JobFailed | BpmnErrorThrown | JobStopped | TimerFired | Cancel | Abort
+Command: TypeAlias = (
+    Start
+    | JobCompleted
+    | JobFailed
+    | BpmnErrorThrown
+    | JobStopped
+    | TimerFired
+    | EventReceived
+    | VariablesSet
+    | RetriesSet
+    | IncidentResolved
+    | Cancel
+    | Abort
+)
 
 
 # --- facts: one row each in the audit, a pure fold of the commands ----------------------------------------------
@@ -201,6 +267,8 @@ class ActivityEnded(NamedTuple):
     message: str | None = None
     taken_flow_ids: tuple[str, ...] = ()  # sequence flows taken out of this element, for the walked path
     variables: Variables | None = None  # every variable that this activity changed, after output mapping
+    scope_key: Key | None = None  # of the activity around it (sub-process, body, called process); null: the instance
+    process_id: str | None = None  # of the called process that it is part of; null: the instance's own
 
 
 class AttemptMade(NamedTuple):
@@ -231,6 +299,15 @@ class IncidentRaised(NamedTuple):
     message: str
 
 
+class IncidentEnded(NamedTuple):
+    """An incident is over: its cause was mended and the try goes on, or its activity was ended otherwise."""
+
+    incident_key: Key
+    activity_instance_key: Key
+    element_id: str
+    resolved: bool
+
+
 class InstanceEnded(NamedTuple):
     state: str  # completed | terminated | aborted
     end_element_id: str | None
@@ -243,7 +320,14 @@ class InstanceEnded(NamedTuple):
 
 
 Fact: TypeAlias = (
-    InstanceStarted | ActivityEnded | AttemptMade | DecisionMade | UsageMeasured | IncidentRaised | InstanceEnded
+    InstanceStarted
+    | ActivityEnded
+    | AttemptMade
+    | DecisionMade
+    | UsageMeasured
+    | IncidentRaised
+    | IncidentEnded
+    | InstanceEnded
 )
 
 
@@ -279,7 +363,7 @@ class Record(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One call of a task for one activity instance."""
+    """One call of a task for one activity instance. A user task is a job that only a person completes."""
 
     key: Key
     activity_instance_key: Key
@@ -289,6 +373,31 @@ class Job(NamedTuple):
     variables: Variables  # everything visible from the activity: its own inputs first, then outwards
     execution: int  # how often this element has been entered in this instance, from 1
     attempt: int  # of this job (job retries), from 1
+    retries: int = 1  # tries left, this one included
+    process_instance_key: Key = 0  # of the called process that it is part of, else of the instance
+    process_id: str = ""
+
+
+class Subscription(NamedTuple):
+    """An event that an activity, or an event sub-process of it, waits for."""
+
+    key: Key
+    activity_instance_key: Key
+    element_id: str  # of the catching event or receive task
+    kind: Literal["message", "signal"]
+    name: str
+    correlation_key: str | None  # message only
+    interrupting: bool  # closed by the first event
+    process_id: str
+
+
+class Signal(NamedTuple):
+    """A signal that the instance throws: broadcast to every subscription of that name, its own included."""
+
+    key: Key
+    element_id: str
+    name: str
+    variables: Variables
 
 
 class Timer(NamedTuple):
@@ -296,6 +405,35 @@ class Timer(NamedTuple):
     activity_instance_key: Key
     element_id: str
     due_at_us: int
+
+
+class OpenActivity(NamedTuple):
+    """An activity instance that has not ended."""
+
+    key: Key
+    element_id: str
+    element_type: str
+    element_name: str
+    state: str  # active | terminating | incident
+    started_at_us: int
+    scope_key: Key  # of the activity or process instance around it
+    process_instance_key: Key  # of the called process that it is part of, else of the instance
+    process_id: str
+    incident_key: Key | None
+
+
+class OpenIncident(NamedTuple):
+    """An incident that waits for a person."""
+
+    key: Key
+    activity_instance_key: Key
+    element_id: str
+    error_code: str
+    message: str
+    raised_at_us: int
+    job_key: Key | None
+    process_instance_key: Key
+    process_id: str
 
 
 OutcomeState: TypeAlias = Literal["completed", "terminated", "aborted"]
@@ -322,3 +460,6 @@ class Step(NamedTuple):
     disarm: tuple[Key, ...]  # timer keys
     outcome: Outcome | None
     next_key: Key  # first key not minted yet
+    subscribe: tuple[Subscription, ...] = ()
+    unsubscribe: tuple[Key, ...] = ()  # subscription keys
+    broadcast: tuple[Signal, ...] = ()

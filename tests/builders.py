@@ -13,6 +13,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from engine.bpmn.definition import (
     ElementType,
+    EventDefinition,
+    EventKind,
     FlowNode,
     IoMapping,
     ProcessDefinition,
@@ -60,7 +62,8 @@ class Diagram:
         self._flows: dict[str, SequenceFlow] = {}
         self._defaults: dict[str, str] = {}
 
-    def _node(self, id: str, type: ElementType, **fields: Any) -> Diagram:
+    def node(self, id: str, type: ElementType, **fields: Any) -> Diagram:
+        """An element of any type, with the fields of a FlowNode."""
         self._nodes[id] = {
             "id": id,
             "name": fields.pop("name", id.replace("_", " ").capitalize()),
@@ -69,10 +72,11 @@ class Diagram:
         return self
 
     def start(self, id: str = "started") -> Diagram:
-        return self._node(id, ElementType.START_EVENT)
+        return self.node(id, ElementType.START_EVENT)
 
     def end(self, id: str = "ended", error_code: str | None = None) -> Diagram:
-        return self._node(id, ElementType.END_EVENT, error_code=error_code)
+        event = None if error_code is None else EventDefinition(EventKind.ERROR, code=error_code)
+        return self.node(id, ElementType.END_EVENT, event=event)
 
     def task(
         self,
@@ -82,7 +86,7 @@ class Diagram:
         inputs: Mapping[str, str | Say] | None = None,
         outputs: Mapping[str, str | Say] | None = None,
     ) -> Diagram:
-        return self._node(
+        return self.node(
             id,
             ElementType.SERVICE_TASK,
             topic=id,
@@ -92,13 +96,13 @@ class Diagram:
         )
 
     def gateway(self, id: str) -> Diagram:
-        return self._node(id, ElementType.EXCLUSIVE_GATEWAY)
+        return self.node(id, ElementType.EXCLUSIVE_GATEWAY)
 
     def wait(self, id: str, duration: str | Say) -> Diagram:
-        return self._node(
+        return self.node(
             id,
             ElementType.INTERMEDIATE_CATCH_EVENT,
-            timer=TimerDefinition(TimerKind.DURATION, expression(duration)),
+            event=_timer(TimerKind.DURATION, duration),
         )
 
     def on_error(
@@ -109,12 +113,11 @@ class Diagram:
         *,
         outputs: Mapping[str, str | Say] | None = None,
     ) -> Diagram:
-        return self._node(
+        return self.node(
             id,
             ElementType.BOUNDARY_EVENT,
             attached_to=activity,
-            catches_error=True,
-            error_code=code,
+            event=EventDefinition(EventKind.ERROR, code=code),
             outputs=_mappings(outputs),
         )
 
@@ -127,11 +130,11 @@ class Diagram:
         kind: TimerKind = TimerKind.DURATION,
         outputs: Mapping[str, str | Say] | None = None,
     ) -> Diagram:
-        return self._node(
+        return self.node(
             id,
             ElementType.BOUNDARY_EVENT,
             attached_to=activity,
-            timer=TimerDefinition(kind, expression(value)),
+            event=_timer(kind, value),
             outputs=_mappings(outputs),
         )
 
@@ -237,6 +240,10 @@ def _node_xml(node: FlowNode) -> str:
 def _errors_xml(definition: ProcessDefinition) -> str:
     codes = sorted({node.error_code for node in definition.nodes.values() if node.error_code is not None})
     return "".join(f'<bpmn:error id="error_{code}" name="{code}" errorCode="{code}"/>' for code in codes)
+
+
+def _timer(kind: TimerKind, value: str | Say) -> EventDefinition:
+    return EventDefinition(EventKind.TIMER, timer=TimerDefinition(kind, expression(value)))
 
 
 def _mappings(mappings: Mapping[str, str | Say] | None) -> tuple[IoMapping, ...]:

@@ -11,7 +11,17 @@ from typing import Any, Final
 
 from lxml import etree
 
-from engine.bpmn.definition import ElementType, FlowNode, IoMapping, SequenceFlow, Static, TimerDefinition, TimerKind
+from engine.bpmn.definition import (
+    ElementType,
+    EventDefinition,
+    EventKind,
+    FlowNode,
+    IoMapping,
+    SequenceFlow,
+    Static,
+    TimerDefinition,
+    TimerKind,
+)
 from engine.bpmn.findings import Findings, name_of
 from engine.bpmn.vocabulary import EVENT_DEFINITIONS, EXECUTED, EXTENSIONS, REFUSED, TEMPLATE_ATTRIBUTES
 from engine.bpmn.xml import BPMN, CAMUNDA_7, ZEEBE
@@ -184,7 +194,7 @@ class NodeReader:
 
     def _catch_event(self, element: etree._Element, events: list[etree._Element]) -> dict[str, Any]:
         if len(events) == 1 and etree.QName(events[0]).localname == "timerEventDefinition":
-            return {"timer": self._timer(element, events[0]), "outputs": self._event_outputs(element)}
+            return {"event": self._timer_event(element, events[0]), "outputs": self._event_outputs(element)}
         names = " and ".join(EVENT_DEFINITIONS[etree.QName(event).localname] for event in events) or "plain"
         self._findings.add(
             element,
@@ -200,9 +210,9 @@ class NodeReader:
         kinds = [etree.QName(event).localname for event in events]
         match kinds:
             case ["errorEventDefinition"]:
-                fields |= {"catches_error": True, "error_code": self._error_code(element, events[0])}
+                fields |= {"event": EventDefinition(EventKind.ERROR, code=self._error_code(element, events[0]))}
             case ["timerEventDefinition"]:
-                fields |= {"timer": self._timer(element, events[0])}
+                fields |= {"event": self._timer_event(element, events[0])}
             case _:
                 names = " and ".join(EVENT_DEFINITIONS[kind] for kind in kinds) or "plain"
                 self._findings.add(
@@ -245,6 +255,10 @@ class NodeReader:
             )
             return None
         return code
+
+    def _timer_event(self, element: etree._Element, event: etree._Element) -> EventDefinition | None:
+        timer = self._timer(element, event)
+        return None if timer is None else EventDefinition(EventKind.TIMER, timer=timer)
 
     def _timer(self, element: etree._Element, event: etree._Element) -> TimerDefinition | None:
         values = [child for child in event.iterfind(f"{{{BPMN}}}*") if _is_timer_value(child)]
