@@ -5,25 +5,33 @@ Called by the tests of the core and by the bench.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from engine.bpmn.definition import (
+    Binding,
+    CalledDecision,
+    CalledElement,
     ElementType,
     EventDefinition,
     EventKind,
     FlowNode,
     IoMapping,
+    MultiInstance,
     ProcessDefinition,
+    Script,
     SequenceFlow,
     Static,
     TimerDefinition,
     TimerKind,
+    UserTask,
 )
 from engine.records import DefinitionRef, JobReport, Start, Tags
+from tests.diagram_xml import xml_of
 
 Say = Callable[[Mapping[str, Any], Any], Any]
 EMPTY_REPORT = JobReport(0, 0, 0)
@@ -53,11 +61,67 @@ def expression(source: str | Say | None) -> Any:
     return Static(source)
 
 
+# --- event definitions -------------------------------------------------------------------------------------------
+
+
+def timer(value: str | Say, kind: TimerKind = TimerKind.DURATION) -> EventDefinition:
+    return EventDefinition(EventKind.TIMER, timer=TimerDefinition(kind, expression(value)))
+
+
+def message(name: str | Say, correlation_key: str | Say | None = None) -> EventDefinition:
+    """`correlation_key` starts with `=`; leave it out at a process's start event."""
+    key = expression(correlation_key)
+    return EventDefinition(EventKind.MESSAGE, name=expression(name), correlation_key=key)
+
+
+def signal(name: str | Say) -> EventDefinition:
+    return EventDefinition(EventKind.SIGNAL, name=expression(name))
+
+
+def conditional(condition: str | Say) -> EventDefinition:
+    return EventDefinition(EventKind.CONDITIONAL, condition=expression(condition))
+
+
+def error(code: str | None = None) -> EventDefinition:
+    return EventDefinition(EventKind.ERROR, code=code)
+
+
+def escalation(code: str | None = None) -> EventDefinition:
+    return EventDefinition(EventKind.ESCALATION, code=code)
+
+
+def link(name: str) -> EventDefinition:
+    return EventDefinition(EventKind.LINK, link=name)
+
+
+def compensation(activity: str | None = None) -> EventDefinition:
+    return EventDefinition(EventKind.COMPENSATION, activity_ref=activity)
+
+
+TERMINATE = EventDefinition(EventKind.TERMINATE)
+
+
+def each(
+    collection: str | Say,
+    item: str | None = None,
+    *,
+    sequential: bool = False,
+    into: str | None = None,
+    result: str | Say | None = None,
+    until: str | Say | None = None,
+) -> MultiInstance:
+    """Multi-instance: pass it as `loop=` of an activity."""
+    return MultiInstance(sequential, expression(collection), item, into, expression(result), expression(until))
+
+
 class Diagram:
     """A process definition in the making; sequence flows are named after what they connect."""
 
-    def __init__(self, process_id: str = "process") -> None:
+    def __init__(self, process_id: str = "process", *, version_tag: str | None = None) -> None:
         self.process_id = process_id
+        self.version_tag = version_tag
+        self._declared: frozenset[str] | None = None
+        self._parent: str | None = None
         self._nodes: dict[str, dict[str, Any]] = {}
         self._flows: dict[str, SequenceFlow] = {}
         self._defaults: dict[str, str] = {}
@@ -68,15 +132,27 @@ class Diagram:
             "id": id,
             "name": fields.pop("name", id.replace("_", " ").capitalize()),
             "type": type,
+            "parent": self._parent,
         } | fields
         return self
 
-    def start(self, id: str = "started") -> Diagram:
-        return self.node(id, ElementType.START_EVENT)
+    def declares(self, *names: str) -> Diagram:
+        """The variables that the start event's example output declares."""
+        self._declared = frozenset(names)
+        return self
 
-    def end(self, id: str = "ended", error_code: str | None = None) -> Diagram:
-        event = None if error_code is None else EventDefinition(EventKind.ERROR, code=error_code)
-        return self.node(id, ElementType.END_EVENT, event=event)
+    @contextmanager
+    def inside(self, parent: str) -> Iterator[Diagram]:
+        """Elements drawn meanwhile are children of this sub-process."""
+        outer, self._parent = self._parent, parent
+        yield self
+        self._parent = outer
+
+    def start(self, id: str = "started", event: EventDefinition | None = None, *, interrupting: bool = True) -> Diagram:
+        return self.node(id, ElementType.START_EVENT, event=event, interrupting=interrupting)
+
+    def end(self, id: str = "ended", error_code: str | None = None, *, event: EventDefinition | None = None) -> Diagram:
+        return self.node(id, ElementType.END_EVENT, event=event if error_code is None else error(error_code))
 
     def task(
         self,
@@ -85,25 +161,65 @@ class Diagram:
         retries: int = 1,
         inputs: Mapping[str, str | Say] | None = None,
         outputs: Mapping[str, str | Say] | None = None,
+        **fields: Any,
     ) -> Diagram:
-        return self.node(
-            id,
-            ElementType.SERVICE_TASK,
-            topic=id,
-            retries=retries,
-            inputs=_mappings(inputs),
-            outputs=_mappings(outputs),
-        )
+        work = {"topic": id, "retries": retries, "inputs": mappings(inputs), "outputs": mappings(outputs)}
+        return self.node(id, ElementType.SERVICE_TASK, **work | fields)
 
-    def gateway(self, id: str) -> Diagram:
-        return self.node(id, ElementType.EXCLUSIVE_GATEWAY)
+    def gateway(self, id: str, type: ElementType = ElementType.EXCLUSIVE_GATEWAY) -> Diagram:
+        return self.node(id, type)
+
+    def sub_process(self, id: str, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.SUB_PROCESS, **fields)
+
+    def event_sub_process(self, id: str, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.EVENT_SUB_PROCESS, **fields)
+
+    def call(
+        self,
+        id: str,
+        process_id: str,
+        binding: Binding = Binding.LATEST,
+        version_tag: str | None = None,
+        *,
+        all_in: bool = True,
+        all_out: bool = True,
+        **fields: Any,
+    ) -> Diagram:
+        called = CalledElement(process_id, binding, version_tag, all_in, all_out)
+        return self.node(id, ElementType.CALL_ACTIVITY, called=called, **fields)
+
+    def decide(self, id: str, decision_id: str, result: str, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.BUSINESS_RULE_TASK, decision=CalledDecision(decision_id, result), **fields)
+
+    def script(self, id: str, source: str | Say, result: str, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.SCRIPT_TASK, script=Script(expression(source), result), **fields)
+
+    def user_task(self, id: str, user_task: UserTask | None = None, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.USER_TASK, user_task=user_task or UserTask(), **fields)
+
+    def receive(self, id: str, event: EventDefinition, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.RECEIVE_TASK, event=event, **fields)
+
+    def catch(self, id: str, event: EventDefinition, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.INTERMEDIATE_CATCH_EVENT, event=event, **fields)
+
+    def throw(self, id: str, event: EventDefinition | None = None, **fields: Any) -> Diagram:
+        return self.node(id, ElementType.INTERMEDIATE_THROW_EVENT, event=event, **fields)
+
+    def boundary(
+        self, activity: str, id: str, event: EventDefinition, *, interrupting: bool = True, **fields: Any
+    ) -> Diagram:
+        place = {"attached_to": activity, "interrupting": interrupting, "event": event}
+        return self.node(id, ElementType.BOUNDARY_EVENT, **place | fields)
+
+    def compensated_by(self, activity: str, handler: str) -> Diagram:
+        """A service task `handler` undoes `activity`, tied to it by a compensation boundary event."""
+        self.task(handler, for_compensation=True)
+        return self.boundary(activity, f"{activity}_undone", compensation(), handler=handler)
 
     def wait(self, id: str, duration: str | Say) -> Diagram:
-        return self.node(
-            id,
-            ElementType.INTERMEDIATE_CATCH_EVENT,
-            event=_timer(TimerKind.DURATION, duration),
-        )
+        return self.catch(id, timer(duration))
 
     def on_error(
         self,
@@ -113,13 +229,7 @@ class Diagram:
         *,
         outputs: Mapping[str, str | Say] | None = None,
     ) -> Diagram:
-        return self.node(
-            id,
-            ElementType.BOUNDARY_EVENT,
-            attached_to=activity,
-            event=EventDefinition(EventKind.ERROR, code=code),
-            outputs=_mappings(outputs),
-        )
+        return self.boundary(activity, id, error(code), outputs=mappings(outputs))
 
     def on_timer(
         self,
@@ -130,13 +240,7 @@ class Diagram:
         kind: TimerKind = TimerKind.DURATION,
         outputs: Mapping[str, str | Say] | None = None,
     ) -> Diagram:
-        return self.node(
-            id,
-            ElementType.BOUNDARY_EVENT,
-            attached_to=activity,
-            event=_timer(kind, value),
-            outputs=_mappings(outputs),
-        )
+        return self.boundary(activity, id, timer(value, kind), outputs=mappings(outputs))
 
     def flow(
         self, source: str, target: str, when: str | Say | None = None, *, default: bool = False, id: str = ""
@@ -154,100 +258,58 @@ class Diagram:
         return self
 
     def build(self) -> ProcessDefinition:
+        incoming, outgoing = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        for flow in self._flows.values():
+            incoming[flow.target].append(flow.id)
+            outgoing[flow.source].append(flow.id)
         nodes = {
             id: FlowNode(
                 **fields,
-                incoming=tuple(flow.id for flow in self._flows.values() if flow.target == id),
-                outgoing=tuple(flow.id for flow in self._flows.values() if flow.source == id),
+                incoming=tuple(incoming[id]),
+                outgoing=tuple(outgoing[id]),
                 default_flow=self._defaults.get(id),
             )
-            for id, fields in self._nodes.items()
+            for id, fields in self._in_document_order().items()
         }
         shape = repr(
             (nodes, [(flow.id, getattr(flow.condition, "text", "")) for flow in self._flows.values()])
         ).encode()
-        start_id = next(node.id for node in nodes.values() if node.type is ElementType.START_EVENT)
+        starts = [node.id for node in nodes.values() if node.type is ElementType.START_EVENT and node.parent is None]
+        plain = [id for id in starts if nodes[id].event is None]
         return ProcessDefinition(
             process_id=self.process_id,
             name=self.process_id,
-            version_tag=None,
+            version_tag=self.version_tag,
             resource_name=f"{self.process_id}.bpmn",
             content_hash=sha256(shape).hexdigest(),
             xml=shape,
             nodes=nodes,
             flows=dict(self._flows),
-            start_id=start_id,
+            start_id=plain[0] if plain else "",
+            start_variables=self._declared,
         )
+
+    def _in_document_order(self) -> dict[str, dict[str, Any]]:
+        """A sub-process before its children, and these before what follows it."""
+        children: dict[str | None, list[str]] = {}
+        for id, fields in self._nodes.items():
+            children.setdefault(fields["parent"], []).append(id)
+        ordered: dict[str, dict[str, Any]] = {}
+        waiting = children.get(None, [])[::-1]
+        while waiting:
+            id = waiting.pop()
+            ordered[id] = self._nodes[id]
+            waiting += children.get(id, [])[::-1]
+        return ordered
 
     def to_xml(self) -> str:
         """The diagram as a BPMN file of the Camunda 8 dialect; every expression must have a text."""
-        definition = self.build()
-        body = [_node_xml(node) for node in definition.nodes.values()]
-        for flow in definition.flows.values():
-            text = getattr(flow.condition, "text", None)
-            condition = "" if text is None else f"<bpmn:conditionExpression>={escape(text)}</bpmn:conditionExpression>"
-            ends = f"sourceRef={quoteattr(flow.source)} targetRef={quoteattr(flow.target)}"
-            body.append(f"<bpmn:sequenceFlow id={quoteattr(flow.id)} {ends}>{condition}</bpmn:sequenceFlow>")
-        process = "".join(body)
-        return (
-            '<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL"'
-            ' xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" id="definitions" targetNamespace="tests">'
-            f'<bpmn:process id={quoteattr(self.process_id)} isExecutable="true">{process}</bpmn:process>'
-            f"{_errors_xml(definition)}</bpmn:definitions>"
-        )
+        return xml_of(self.build())
 
 
-_TAGS = {
-    ElementType.START_EVENT: "startEvent",
-    ElementType.END_EVENT: "endEvent",
-    ElementType.SERVICE_TASK: "serviceTask",
-    ElementType.EXCLUSIVE_GATEWAY: "exclusiveGateway",
-    ElementType.INTERMEDIATE_CATCH_EVENT: "intermediateCatchEvent",
-    ElementType.BOUNDARY_EVENT: "boundaryEvent",
-}
-
-
-def _text_of(source: Any) -> str:
-    return escape(source.text if isinstance(source, Static) else f"={source.text}", {'"': "&quot;"})
-
-
-def _node_xml(node: FlowNode) -> str:
-    attributes = f"id={quoteattr(node.id)} name={quoteattr(node.name)}"
-    extensions = ""
-    if node.default_flow is not None:
-        attributes += f" default={quoteattr(node.default_flow)}"
-    if node.attached_to is not None:
-        attributes += f" attachedToRef={quoteattr(node.attached_to)}"
-    if node.topic is not None:
-        extensions = f'<zeebe:taskDefinition type={quoteattr(node.topic)} retries="{node.retries}"/>'
-    if node.inputs or node.outputs:
-        inputs = "".join(f'<zeebe:input source="{_text_of(m.source)}" target="{m.target}"/>' for m in node.inputs)
-        outputs = "".join(f'<zeebe:output source="{_text_of(m.source)}" target="{m.target}"/>' for m in node.outputs)
-        extensions += f"<zeebe:ioMapping>{inputs}{outputs}</zeebe:ioMapping>"
-    body = f"<bpmn:extensionElements>{extensions}</bpmn:extensionElements>" if extensions else ""
-    body += "".join(f"<bpmn:incoming>{flow}</bpmn:incoming>" for flow in node.incoming)
-    body += "".join(f"<bpmn:outgoing>{flow}</bpmn:outgoing>" for flow in node.outgoing)
-    if node.timer is not None:
-        tag = "timeDate" if node.timer.kind is TimerKind.DATE else "timeDuration"
-        timer = f"<bpmn:{tag}>{_text_of(node.timer.value)}</bpmn:{tag}>"
-        body += f"<bpmn:timerEventDefinition>{timer}</bpmn:timerEventDefinition>"
-    if node.catches_error or (node.type is ElementType.END_EVENT and node.error_code is not None):
-        reference = "" if node.error_code is None else f" errorRef={quoteattr(f'error_{node.error_code}')}"
-        body += f"<bpmn:errorEventDefinition{reference}/>"
-    return f"<bpmn:{_TAGS[node.type]} {attributes}>{body}</bpmn:{_TAGS[node.type]}>"
-
-
-def _errors_xml(definition: ProcessDefinition) -> str:
-    codes = sorted({node.error_code for node in definition.nodes.values() if node.error_code is not None})
-    return "".join(f'<bpmn:error id="error_{code}" name="{code}" errorCode="{code}"/>' for code in codes)
-
-
-def _timer(kind: TimerKind, value: str | Say) -> EventDefinition:
-    return EventDefinition(EventKind.TIMER, timer=TimerDefinition(kind, expression(value)))
-
-
-def _mappings(mappings: Mapping[str, str | Say] | None) -> tuple[IoMapping, ...]:
-    return tuple(IoMapping(expression(source), target) for target, source in (mappings or {}).items())
+def mappings(sources: Mapping[str, str | Say] | None) -> tuple[IoMapping, ...]:
+    """Input or output mappings: a source by each target."""
+    return tuple(IoMapping(expression(source), target) for target, source in (sources or {}).items())
 
 
 def chain(length: int) -> Diagram:
