@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 # Each room may import the rooms before it, and itself.
 ORDER = [
-    {"errors", "records", "keys", "inference"},
+    {"errors", "records", "keys", "inference", "xml"},
     {"feel"},
     {"dmn"},
     {"bpmn"},
@@ -25,7 +25,7 @@ ORDER = [
     {"demo"},
     {"cli"},
 ]
-PURE = {"errors", "records", "keys", "inference", "feel", "dmn", "bpmn", "core"}
+PURE = {"errors", "records", "keys", "inference", "xml", "feel", "dmn", "bpmn", "core"}
 IMPURE_MODULES = {
     "asyncio",
     "datetime.now",
