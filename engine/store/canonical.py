@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from engine.records import Key, Record
 from engine.store import binary, json_text
-from engine.store.encoding import JSON, SAYS, InstanceContext, encode_command, encode_fact
+from engine.store.columns import JSON, SAYS
+from engine.store.encoding import InstanceContext, encode_command, encode_fact
 
 CANONICAL_VERSION: Final = b"\1"
 _JSON_AT = frozenset(SAYS.index(name) for name in JSON)
@@ -18,7 +19,7 @@ _POSITION_AT = SAYS.index("position")
 
 
 class CanonicalRow(NamedTuple):
-    """A row by column, in the order of encoding.SAYS; how it was stored (writer, batch, leaf) is not part of it."""
+    """A row by column, in the order of columns.SAYS; how it was stored (writer, batch, leaf) is not part of it."""
 
     position: int
     fields: tuple[bytes | None, ...]
@@ -70,7 +71,10 @@ class Difference(NamedTuple):
 
 
 def differences(key: Key, stored: Iterable[CanonicalRow], derived: Iterable[CanonicalRow]) -> list[Difference]:
-    """Where the stored facts are not, byte for byte, what the commands mean; empty when they agree."""
+    """Where the stored facts are not, byte for byte, what the commands mean; empty when they agree.
+
+    The version of the record's schema is that of the engine that stored the row, and no meaning of a command.
+    """
     left = {row.position: row for row in stored}
     right = {row.position: row for row in derived}
     found = []
@@ -80,7 +84,10 @@ def differences(key: Key, stored: Iterable[CanonicalRow], derived: Iterable[Cano
             found.append(Difference(key, position, "missing"))
         elif theirs is None:
             found.append(Difference(key, position, "unexpected"))
-        elif canonical_bytes(mine) != canonical_bytes(theirs):
-            columns = tuple(name for name, a, b in zip(SAYS, mine.fields, theirs.fields, strict=True) if a != b)
+        elif columns := tuple(
+            name
+            for name, a, b in zip(SAYS, mine.fields, theirs.fields, strict=True)
+            if a != b and name != "schema_version"
+        ):
             found.append(Difference(key, position, "different", columns))
     return found

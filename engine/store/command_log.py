@@ -13,18 +13,23 @@ from engine.records import (
     Abort,
     Attempt,
     BpmnErrorThrown,
+    CallTarget,
     Cancel,
     Command,
     Decision,
     DefinitionRef,
+    EventReceived,
+    IncidentResolved,
     JobCompleted,
     JobFailed,
     JobReport,
     JobStopped,
+    RetriesSet,
     Start,
     Tags,
     TimerFired,
     Usage,
+    VariablesSet,
 )
 from engine.store import json_text
 
@@ -44,10 +49,25 @@ KIND_OF: Final[dict[type[Any], str]] = {
     BpmnErrorThrown: "bpmn_error_thrown",
     JobStopped: "job_stopped",
     TimerFired: "timer_fired",
+    EventReceived: "event_received",
+    VariablesSet: "variables_set",
+    RetriesSet: "retries_set",
+    IncidentResolved: "incident_resolved",
     Cancel: "cancel",
     Abort: "abort",
 }
 _TYPE_OF = {kind: command_type for command_type, kind in KIND_OF.items()}
+
+# How many fields of a command are always written. Those added later are left out while they and all behind them have
+# their defaults: the common command stays small, and one stored before they existed is written as it was.
+_ALWAYS: Final[dict[type[Any], int]] = {
+    Start: Start._fields.index("calls"),
+    JobFailed: JobFailed._fields.index("retries"),
+}
+_USUAL: Final[dict[type[Any], tuple[Any, ...]]] = {
+    command_type: tuple(command_type._field_defaults[name] for name in command_type._fields[always:])
+    for command_type, always in _ALWAYS.items()
+}
 
 
 def encode(command: Command, at_us: int) -> bytes:
@@ -55,7 +75,23 @@ def encode(command: Command, at_us: int) -> bytes:
 
     Raises json_text.Poison for strings that Postgres refuses.
     """
-    return json_text.dumps((KIND_OF[type(command)], at_us, *command))
+    command_type = type(command)
+    always = _ALWAYS.get(command_type)
+    written = command if always is None else command[: _written(command, always, _USUAL[command_type])]
+    return json_text.dumps((KIND_OF[command_type], at_us, *written))
+
+
+def _written(command: Command, always: int, usual: tuple[Any, ...]) -> int:
+    """How many fields of the command are written; an empty list says as little as an empty tuple."""
+    if command[always:] == usual:
+        return always
+    count = len(command)
+    while count > always:
+        value, default = command[count - 1], usual[count - 1 - always]
+        if value is not None if default is None else value:
+            break
+        count -= 1
+    return count
 
 
 def pack(commands: Iterable[bytes]) -> bytes:
@@ -76,7 +112,12 @@ def _decode(kind: str, fields: list[Any]) -> Command:
         command_type = _TYPE_OF[kind]
         command: Command = command_type(*fields)
         if isinstance(command, Start):
-            return command._replace(definition=DefinitionRef(*command.definition), tags=Tags(*command.tags))
+            return command._replace(
+                definition=DefinitionRef(*command.definition),
+                tags=Tags(*command.tags),
+                calls=_each(_call_target, command.calls),
+                start_element_ids=tuple(command.start_element_ids),
+            )
         if isinstance(command, (JobCompleted, JobFailed, BpmnErrorThrown, JobStopped)):
             return command._replace(report=_report(command.report))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -98,6 +139,11 @@ def _report(fields: Iterable[Any]) -> JobReport:
 
 def _each(build: Callable[[Any], Any], items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(map(build, items))
+
+
+def _call_target(fields: Iterable[Any]) -> CallTarget:
+    caller, element_id, target = fields
+    return CallTarget(caller, element_id, DefinitionRef(*target))
 
 
 def _usage(fields: Iterable[Any]) -> Usage:

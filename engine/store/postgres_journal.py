@@ -19,9 +19,10 @@ from engine.errors import Code, ConchError, Rejected
 from engine.records import Key
 from engine.store import binary, partitions
 from engine.store.batch import Batch
+from engine.store.columns import COLUMNS
 from engine.store.copy_in import copy_in
 from engine.store.database import RawConnection, conninfo_of, open_raw, retrying
-from engine.store.encoding import COLUMNS, EncodedRow, InstanceContext, tail_of_batch
+from engine.store.encoding import EncodedRow, InstanceContext, tail_of_batch
 from engine.store.journal import GroupCommitJournal, JournalDown, JournalLimits
 from engine.store.leases import GRACE_S, WRITING
 from engine.telemetry import Telemetry

@@ -14,9 +14,9 @@ from sqlalchemy import select, text
 from engine.records import DefinitionRef, Key, Start
 from engine.store import binary, partitions
 from engine.store.canonical import CanonicalRow, canonical_row
+from engine.store.columns import SAYS
 from engine.store.command_log import LoggedCommand, unpack
 from engine.store.database import Database, open_raw
-from engine.store.encoding import SAYS
 from engine.store.schema import process_definition, record
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

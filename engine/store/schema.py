@@ -55,7 +55,7 @@ def _required(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> lis
     return [Column(name, kind, nullable=False) for name in names]
 
 
-# The columns stand in the order of the encoded rows; see engine.store.encoding.
+# The columns stand in the order of the encoded rows; see engine.store.columns.
 record = Table(
     "record",
     metadata,
@@ -80,6 +80,8 @@ record = Table(
     *_nullable(BigInteger, "duration_us", "job_key"),
     *_nullable(_Instant, "job_queued_at", "job_started_at", "job_finished_at"),
     *_nullable(ARRAY(Text), "taken_flow_ids"),
+    *_nullable(BigInteger, "scope_key"),
+    *_nullable(Text, "called_process_id"),
     *_nullable(Text, "error_code", "message"),
     *_nullable(BigInteger, "incident_key"),
     *_nullable(Integer, "attempts", "activities", "attempt_no"),

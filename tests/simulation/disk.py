@@ -19,8 +19,9 @@ from engine.records import Key
 from engine.recovery import Recorded, StoreAway
 from engine.store.batch import Batch
 from engine.store.binary import NULL, fields_of
+from engine.store.columns import COLUMNS, TAIL
 from engine.store.command_log import LoggedCommand, unpack
-from engine.store.encoding import COLUMNS, TAIL, EncodedRow, InstanceContext, encode_fact
+from engine.store.encoding import EncodedRow, InstanceContext, encode_fact
 from engine.store.journal import JournalDown, JournalLimits, MemoryJournal
 from engine.store.json_text import loads
 from engine.store.leases import GRACE_S, LEASE_S, DeadProcess

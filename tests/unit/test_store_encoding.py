@@ -27,7 +27,8 @@ from engine.records import (
 )
 from engine.store import binary, command_log, json_text
 from engine.store.canonical import CanonicalRow, canonical_bytes, differences, rows_from_records
-from engine.store.encoding import COLUMNS, SAYS, InstanceContext, encode_commands, encode_fact
+from engine.store.columns import COLUMNS, SAYS
+from engine.store.encoding import InstanceContext, encode_commands, encode_fact
 from engine.store.schema import record
 from tests.audit_samples import job_report, keys, live
 from tests.builders import Diagram, start_command
