@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -25,7 +25,20 @@ from engine.job import Fresh, RunningJob, place_of, unknown_topic
 from engine.keys import KeySource
 from engine.live import Live
 from engine.meter import Meter
-from engine.records import Cancel, Command, DefinitionRef, Job, Key, Outcome, Start, Tags, Timer, TimerFired, Variables
+from engine.records import (
+    CallTarget,
+    Cancel,
+    Command,
+    DefinitionRef,
+    Job,
+    Key,
+    Outcome,
+    Start,
+    Tags,
+    Timer,
+    TimerFired,
+    Variables,
+)
 from engine.recovery import Ownership, Recovery
 from engine.registry import Registry, TaskContext
 from engine.run import Run, owned_elsewhere
@@ -33,6 +46,7 @@ from engine.settings import RuntimeSettings
 from engine.slices import Slices
 from engine.store.journal import Journal
 from engine.telemetry import Telemetry
+from engine.waiting import Waiting
 
 log = logging.getLogger("conch.runtime")
 
@@ -47,6 +61,7 @@ class DeployedDefinition:
 
     ref: DefinitionRef
     program: Program
+    calls: tuple[CallTarget, ...] = ()  # everything called from here, transitively
 
 
 class Runtime:
@@ -65,7 +80,9 @@ class Runtime:
         engine_version: str,
         commit_timeout_s: float = 10.0,
         ownership: Ownership | None = None,
+        waiting: Waiting | None = None,
     ):
+        self._waiting = waiting
         self._journal = journal
         self._keys = keys
         self._registry = registry
@@ -188,6 +205,55 @@ class Runtime:
             raise
         self._turn(live)
         return run
+
+    # --- operational instances ----------------------------------------------------------------------------------
+
+    def start(
+        self,
+        deployed: DeployedDefinition,
+        variables: Variables,
+        *,
+        tags: Tags,
+        request_id: str,
+        business_id: str | None = None,
+        start_event_id: str | None = None,
+        start_element_ids: tuple[str, ...] = (),
+        terminate_after_id: str | None = None,
+    ) -> Run:
+        """Start an operational instance; durable when `await run.started()` returns.
+
+        Raises Rejected with DRAINING, JOURNAL_UNAVAILABLE or OVERLOADED, or with what the core has against the Start;
+        then nothing has changed.
+        """
+        raise NotImplementedError
+
+    async def tell(self, instance_key: Key, kind: type[Command], *args: Any) -> None:
+        """Apply one command, without its key, to an open instance; returns once that is durable.
+
+        A parked instance is loaded first. Raises Rejected: NOT_FOUND when the instance is not open here, STALE or
+        INVALID_ARGUMENT when it refuses the command, JOURNAL_UNAVAILABLE when the store is away.
+        """
+        raise NotImplementedError
+
+    async def read(self, instance_key: Key) -> ProcessInstance | None:
+        """An open instance to look at, loaded if it is parked; nobody but the runtime may apply to it."""
+        raise NotImplementedError
+
+    def open_instances(self) -> Iterable[Key]:
+        """Operational instances of this process, parked ones included."""
+        raise NotImplementedError
+
+    def find_job(self, job_key: Key) -> Key | None:
+        """The instance with this open job, also one that waits in an incident."""
+        raise NotImplementedError
+
+    def find_incident(self, incident_key: Key) -> Key | None:
+        """The instance with this open incident."""
+        raise NotImplementedError
+
+    def find_scope(self, scope_key: Key) -> Key | None:
+        """The instance with this scope: itself, a called process or an open activity instance."""
+        raise NotImplementedError
 
     # --- the inbox ----------------------------------------------------------------------------------------------
 
