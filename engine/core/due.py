@@ -2,7 +2,7 @@
 Never reads a clock: every instant is computed from the instant of the command.
 Called by the instance when it activates a timer or starts a failed job again, and by the starts of processes.
 
-A cycle is `R[n]/[<start>/]<duration>` or a cron expression (engine.core.cron). It keeps to its own rhythm however late
+A cycle is `R[n]/[<start>/]<duration>` or a cron expression (engine.bpmn.cron). It keeps to its own rhythm however late
 it fires. When it could not keep up - the next repetition is due already, after a suspension or a downtime - what was
 missed is not made up for in a burst: it fires once and goes on one whole interval from then, as Camunda 8 does
 (RepeatingInterval.nextOccurrenceAfter of its bpmn-model). A missed repetition is not counted.
@@ -16,8 +16,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from engine.bpmn.cron import Cron, parse_cron
 from engine.bpmn.definition import TimerKind
-from engine.core.cron import Cron, parse_cron
 from engine.feel import DateTime, DaysTimeDuration, kind_of
 from engine.feel.faults import FeelFault
 from engine.feel.temporal import NS_PER_US, YearsMonthsDuration, instant

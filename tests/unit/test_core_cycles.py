@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.bpmn.cron import MACROS, parse_cron
 from engine.bpmn.definition import TimerKind
-from engine.core.cron import MACROS, parse_cron
 from engine.core.due import due_at_us, following, next_cycle
 
 SECOND = 1_000_000

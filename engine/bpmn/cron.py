@@ -1,6 +1,6 @@
 """Owns cron expressions: six fields, seconds first, as Camunda 8 reads them, and the next instant that matches one.
 Never reads a clock or a time zone: fields are UTC, and the instant to count from comes with the call.
-Called by engine.core.due for cycles that do not begin with R.
+Called by engine.core.due for cycles that do not begin with R, and by the dialect to check such texts.
 
 Source: the expressions of Spring Framework 5.3 (org.springframework.scheduling.support.CronExpression), which is the
 dialect that Camunda 8 names in its documentation of timer events. Every field has to match, both day fields included.
