@@ -44,7 +44,8 @@ class EvaluationContext:
     """What the caller lends to an evaluation, and where the warnings go.
 
     `now_us` is the engine's clock in microseconds since the epoch, UTC; `random` gives a number in [0, 1), `uuid` a
-    UUID text. Where one of them is None, the built-ins that need it give null and a warning.
+    UUID text. Where one of them is None, the built-ins that need it give null and a warning. `steps_spent` grows by
+    what each evaluation spent, for a caller that bounds several evaluations together.
     """
 
     now_us: int | None = None
@@ -52,6 +53,7 @@ class EvaluationContext:
     uuid: Callable[[], str] | None = None
     limits: FeelLimits = DEFAULT_LIMITS
     warnings: list[FeelWarning] = field(default_factory=list)
+    steps_spent: int = 0
 
 
 class _Untested:

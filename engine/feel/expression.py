@@ -47,19 +47,22 @@ class Expression:
     """A compiled FEEL text. Immutable; may be evaluated by several threads at once.
 
     `names` are the variables that the text surely reads; `possible_names` those that it reads only if they exist
-    (in `is defined`) or only if an item of a filtered list has no such entry.
+    (in `is defined`) or only if an item of a filtered list has no such entry. `depth` bounds the Python frames of an
+    evaluation.
     """
 
-    __slots__ = ("_frame_size", "_run", "names", "possible_names", "text")
+    __slots__ = ("_frame_size", "_run", "depth", "names", "possible_names", "text")
 
+    depth: int
     text: str
     names: frozenset[str]
     possible_names: frozenset[str]
     _run: Run
     _frame_size: int
 
-    def __init__(self, compilation: Compilation, run: Run) -> None:
+    def __init__(self, compilation: Compilation, run: Run, depth: int) -> None:
         set_once = object.__setattr__
+        set_once(self, "depth", depth)
         set_once(self, "text", compilation.text)
         set_once(self, "names", frozenset(compilation.names))
         set_once(self, "possible_names", frozenset(compilation.possible_names - compilation.names))
@@ -97,12 +100,15 @@ class Expression:
             return value
         except LimitExceeded as limit:
             return env.warn(0, limit.cause)
+        finally:
+            if context is not None:
+                context.steps_spent += env.limits.max_steps - env.steps_left
 
 
 def _expression(text: str, limits: FeelLimits, node: Node) -> Expression:
     compilation = Compilation(text, limits, _FORMS)
     code = compilation.compile(node, None)
-    return Expression(compilation, code.run)
+    return Expression(compilation, code.run, node.depth)
 
 
 def compile_expression(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
