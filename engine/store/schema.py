@@ -18,6 +18,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Date,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -129,6 +130,16 @@ seal = Table(
     comment="One row per sealed batch: the root over its leaves, chained to the batch before it.",
 )
 
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("key", BigInteger, autoincrement=False),
+    Column("deployed_at", _Instant, nullable=False, server_default=func.now()),
+    *_required(Text, "deployed_by", "tenant"),
+    PrimaryKeyConstraint("key"),
+    comment="One row per deployment that made a new version: who brought which files when.",
+)
+
 process_definition = Table(
     "process_definition",
     metadata,
@@ -138,10 +149,31 @@ process_definition = Table(
     *_required(Text, "content_hash", "resource_name"),
     *_required(LargeBinary, "xml"),
     Column("deployed_at", _Instant, nullable=False, server_default=func.now()),
-    *_required(Text, "deployed_by"),
+    *_required(Text, "deployed_by", "kind", "name"),
+    *_nullable(Text, "version_tag"),
+    *_required(BigInteger, "deployment_key"),
     PrimaryKeyConstraint("key"),
-    UniqueConstraint("process_id", "version"),
-    comment="Every deployed version of every process, immutable; an instance is pinned to one of them.",
+    ForeignKeyConstraint(["deployment_key"], ["deployment.key"], name="process_definition_deployment_key_fkey"),
+    UniqueConstraint("kind", "process_id", "version", name="process_definition_kind_process_id_version_key"),
+    CheckConstraint("kind IN ('process', 'decision', 'requirements', 'form')", name="kind"),
+    Index("process_definition_deployment_key_idx", "deployment_key"),
+    comment="Every deployed version of every process, decision and form, immutable; an instance is pinned to them.",
+)
+
+activation = Table(
+    "activation",
+    metadata,
+    Column("id", BigInteger, Identity(always=True)),
+    *_required(Text, "kind", "process_id"),
+    *_required(BigInteger, "definition_key"),
+    *_required(Text, "cause"),
+    Column("activated_at", _Instant, nullable=False, server_default=func.now()),
+    *_required(Text, "activated_by", "reason"),
+    PrimaryKeyConstraint("id"),
+    ForeignKeyConstraint(["definition_key"], ["process_definition.key"], name="activation_definition_key_fkey"),
+    CheckConstraint("cause IN ('deployed', 'activated', 'rolled_back')", name="cause"),
+    Index("activation_kind_process_id_id_idx", "kind", "process_id", "id"),
+    comment="Append-only: each turn of the switch that says which version serves; the newest row of an id counts.",
 )
 
 engine_process = Table(

@@ -172,7 +172,7 @@ def test_deployments_at_the_same_time_leave_no_gap_and_no_double(audit_url: str)
 def test_a_deployment_is_all_or_nothing(audit_url: str) -> None:
     async def scenario(database: Database) -> None:
         definitions = Definitions(database)
-        minted = iter([11, 11])  # the second key is taken
+        minted = iter([10, 11, 11])  # the deployment, and two definitions: the last key is taken
         with pytest.raises(Exception, match="process_definition_pkey"):
             await definitions.deploy([deployable("a", b"1"), deployable("b", b"1")], lambda: next(minted), "tests")
         with pytest.raises(ValueError, match="deployed twice"):
