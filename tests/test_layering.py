@@ -19,7 +19,10 @@ ORDER = [
     {"core"},
     {"registry", "settings", "tally", "telemetry"},
     {"store"},
-    {"gate", "job", "live", "meter", "recovery", "run", "runtime", "slices"},
+    {
+        *("alarms", "gate", "inbox", "job", "live", "meter", "notices", "parking", "recovery", "roster"),
+        *("run", "runtime", "slices", "waiting"),
+    },
     {"api"},
     {"local"},
     {"demo"},
