@@ -1,6 +1,6 @@
 """Owns the list of problems that reading one file collects.
 Never decides what is wrong.
-Called by the dialect and the flow-node reader.
+Called by the readers of the dialect.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ class Findings:
     def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
+        self.complete = True  # every flow node, sequence flow and condition of every process could be read
 
-    def add(self, element: etree._Element | None, rule: str, message: str, remedy: str) -> None:
-        """Note an error at `element`, or at the file as a whole."""
+    def add(self, element: etree._Element | None, rule: str, message: str, remedy: str, *, hole: bool = False) -> None:
+        """Note an error at `element`, or at the file as a whole; a hole is something that paths lead through."""
         element_id = "" if element is None else element.get("id", "")
         name = "" if element is None else name_of(element)
         self.problems.append(Problem(self.file, element_id, name, rule, message, remedy))
+        self.complete = self.complete and not hole
 
 
 def name_of(element: etree._Element) -> str:
