@@ -1,0 +1,201 @@
+"""Owns decisions: immutable, compiled with all that they require, and what evaluating one gives.
+Never reads XML, a clock or a random source.
+Called by the engine's core for business rule tasks, and by whoever tries a decision out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from engine.dmn.hit_policy import Hit
+from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Parameter, Scope, Unfit, fit, function_of
+from engine.dmn.table import Table
+from engine.feel import EvaluationContext, FeelFunction, Value, compile_expression, to_json
+
+# Makes a FEEL value of what a caller gives, as reading a variable does.
+_VARIABLE: Final = compile_expression("value")
+
+Bound = tuple[tuple[str, str], ...]  # names in a scope, and the ids of what they mean
+
+
+class EvaluatedDecision(NamedTuple):
+    """One decision on the way to the result: what it saw, which rules matched, what it gave.
+
+    `inputs` are the columns of a table by label or expression, for other logic the input data that it requires.
+    """
+
+    id: str
+    name: str
+    inputs: Mapping[str, Value]
+    hits: tuple[Hit, ...]
+    value: Value
+
+
+class DecisionResult(NamedTuple):
+    """What a decision gave: a FEEL value, and why. `evaluated` ends with the decision itself."""
+
+    value: Value
+    evaluated: tuple[EvaluatedDecision, ...]
+
+    @property
+    def matched_rule_ids(self) -> tuple[str, ...]:
+        """The ids of the decision's own rules that matched, in row order."""
+        return tuple(hit.rule_id for hit in self.evaluated[-1].hits)
+
+    @property
+    def inputs(self) -> Mapping[str, Value]:
+        """What the decision itself saw, by name."""
+        return self.evaluated[-1].inputs
+
+    @property
+    def required(self) -> Mapping[str, Value]:
+        """The values of the decisions that it required, directly or not, by id."""
+        return {each.id: each.value for each in self.evaluated[:-1]}
+
+    def details(self) -> dict[str, Any]:
+        """The reasons as JSON, for the audit: inputs, rows and ids of the matched rules, required decisions' values.
+
+        A function, which has no JSON form, is left out.
+        """
+        own = self.evaluated[-1]
+        return {
+            "inputs": _json(own.inputs),
+            "rules": [{"row": hit.row, "id": hit.rule_id} for hit in own.hits],
+            "required": _json(self.required),
+        }
+
+
+def _json(values: Mapping[str, Value]) -> dict[str, Any]:
+    made = {}
+    for name, value in values.items():
+        try:
+            made[name] = to_json(value)
+        except ValueError:
+            continue
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """A business knowledge model: a function that decisions, and others of its kind, may call."""
+
+    id: str
+    name: str
+    parameters: tuple[Parameter, ...]
+    logic: Logic
+    knowledge: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The logic of one decision, to be evaluated once all that it requires is there."""
+
+    id: str
+    name: str
+    logic: Table | Logic
+    convert: Convert | None
+    input_names: tuple[str, ...]
+    decisions: Bound
+    knowledge: Bound
+
+    @property
+    def where(self) -> str:
+        return f'decision `{self.id}` "{self.name}"' if self.name != self.id else f"decision `{self.id}`"
+
+    def evaluate(self, scope: Scope, evaluation: Evaluation) -> EvaluatedDecision:
+        """Raises DecisionFailed, which names the decision."""
+        hits: tuple[Hit, ...] = ()
+        inputs: Mapping[str, Value]
+        try:
+            if isinstance(self.logic, Table):
+                value, values, hits = self.logic.evaluate(scope, evaluation)
+                inputs = {column.name: each for column, each in zip(self.logic.inputs, values, strict=True)}
+            else:
+                value = self.logic.run(scope, evaluation)
+                inputs = {name: scope[name] for name in self.input_names if name in scope}
+            value = fit(self.convert, value, "its value")
+        except DecisionFailed as failed:
+            raise DecisionFailed(f"{self.where}: {failed}") from None
+        return EvaluatedDecision(self.id, self.name, inputs, hits, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision of a file, with everything that it requires. May be evaluated by several threads at once.
+
+    `content_hash` is the sha256 of the file, hex. `reads` names the variables that evaluating it surely reads.
+    """
+
+    id: str
+    name: str
+    version_tag: str | None
+    content_hash: str
+    steps: tuple[Step, ...]  # in the order of evaluation; the decision's own is the last
+    knowledge: tuple[Knowledge, ...]
+    input_data: tuple[tuple[str, Convert], ...]  # those with a type that may change a value
+    reads: frozenset[str]
+
+    @property
+    def table(self) -> Table | None:
+        """The decision's own table; null where its logic is something else."""
+        logic = self.steps[-1].logic
+        return logic if isinstance(logic, Table) else None
+
+    def evaluate(self, variables: Mapping[str, Any], context: EvaluationContext) -> DecisionResult:
+        """Evaluate the decision, and before it once each decision that it requires.
+
+        `variables` are read by name, as FEEL values or JSON. Parts that became null are told in `context.warnings`.
+        Raises DecisionFailed.
+        """
+        own = EvaluationContext(context.now_us, context.random, context.uuid, context.limits, context.warnings)
+        evaluation = Evaluation(own)
+        base = self._typed(variables, evaluation)
+        functions = self._functions(evaluation) if self.knowledge else {}
+        values: dict[str, Value] = {}
+        evaluated: list[EvaluatedDecision] = []
+        for step in self.steps:
+            scope = base
+            if step.decisions or step.knowledge:
+                required = {name: values[each] for name, each in step.decisions}
+                called = {name: functions[each] for name, each in step.knowledge}
+                scope = {**base, **called, **required}
+            done = step.evaluate(scope, evaluation)
+            values[step.id] = done.value
+            evaluated.append(done)
+        return DecisionResult(evaluated[-1].value, tuple(evaluated))
+
+    def _typed(self, variables: Mapping[str, Any], evaluation: Evaluation) -> Mapping[str, Any]:
+        """The variables, those that are input data as their declared types have them."""
+        typed: dict[str, Any] = {}
+        for name, convert in self.input_data:
+            if name in variables:
+                value = _VARIABLE.evaluate({"value": variables[name]}, evaluation.context)
+                try:
+                    typed[name] = convert(value)
+                except Unfit as unfit:
+                    # As in Camunda 8, an input of another type than declared is not refused: the logic decides.
+                    evaluation.warn(name, f"input data `{name}`: {unfit}")
+        return {**variables, **typed} if typed else variables
+
+    def _functions(self, evaluation: Evaluation) -> dict[str, FeelFunction]:
+        """The functions of all business knowledge models; each sees those that its own model requires."""
+        scopes: dict[str, dict[str, Value]] = {each.id: {} for each in self.knowledge}
+        functions = {
+            each.id: function_of(each.name, each.parameters, each.logic, scopes[each.id], evaluation)
+            for each in self.knowledge
+        }
+        for each in self.knowledge:
+            scopes[each.id].update((name, functions[called]) for name, called in each.knowledge)
+        return functions
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionModel:
+    """The decisions of one file. `requirements_id` and `name` are those of its decision requirements graph."""
+
+    requirements_id: str
+    name: str
+    content_hash: str
+    decisions: Mapping[str, Decision]

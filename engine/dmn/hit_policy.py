@@ -1,0 +1,142 @@
+"""Owns the hit policies and aggregators: what the outputs of all rules that matched make together (DMN 1.5, 8.2.10).
+Never evaluates a cell.
+Called by decision tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple, TypeAlias
+
+from engine.dmn.logic import DecisionFailed
+from engine.dmn.types import shown
+from engine.feel import EvaluationContext, Value, compile_expression, kind_of
+
+
+class Hit(NamedTuple):
+    """A rule that matched: its row, counted from 1, its id, and its outputs, one for each output column."""
+
+    row: int
+    rule_id: str
+    outputs: tuple[Value, ...]
+
+
+class Outputs(NamedTuple):
+    """The output columns: their names, and for each the allowed values in order of priority."""
+
+    names: tuple[str, ...]
+    priorities: tuple[tuple[Value, ...], ...]
+
+
+Policy: TypeAlias = Callable[[Outputs, Sequence[Hit]], Value]
+
+
+def value_of(outputs: Outputs, values: Sequence[Value]) -> Value:
+    """The value of one rule: that of its only output, or a context of all its outputs."""
+    return values[0] if len(outputs.names) == 1 else dict(zip(outputs.names, values, strict=True))
+
+
+def rows(hits: Sequence[Hit]) -> str:
+    """The rows of the rules in words: `2 and 5`."""
+    numbers = [str(hit.row) for hit in hits]
+    return numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are equal in FEEL: of one kind, and deeply equal."""
+    if kind_of(left) != kind_of(right):
+        return False
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    return left == right
+
+
+def unique(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    if len(hits) > 1:
+        raise DecisionFailed(f"the rules {rows(hits)} match, but the hit policy UNIQUE allows only one")
+    return value_of(outputs, hits[0].outputs)
+
+
+def first(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    return value_of(outputs, hits[0].outputs)
+
+
+def any_of(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    wanted = value_of(outputs, hits[0].outputs)
+    for hit in hits[1:]:
+        other = value_of(outputs, hit.outputs)
+        if not same(wanted, other):
+            found = f"{shown(wanted)} and {shown(other)}"
+            raise DecisionFailed(
+                f"the rules {rows((hits[0], hit))} match with different outputs, {found}, but the hit policy ANY needs"
+                " the same"
+            )
+    return wanted
+
+
+def _by_priority(outputs: Outputs, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits in the order of the output values, of the first output column first; a value not listed is last."""
+
+    def rank(hit: Hit) -> tuple[int, ...]:
+        return tuple(
+            next((place for place, each in enumerate(listed) if same(each, value)), len(listed))
+            for listed, value in zip(outputs.priorities, hit.outputs, strict=True)
+        )
+
+    return sorted(hits, key=rank)
+
+
+def priority(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    return value_of(outputs, _by_priority(outputs, hits)[0].outputs)
+
+
+def all_of(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    return [value_of(outputs, hit.outputs) for hit in hits]
+
+
+def output_order(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    return all_of(outputs, _by_priority(outputs, hits))
+
+
+def count(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+    return len(hits)
+
+
+def _aggregated(name: str, text: str) -> Policy:
+    expression = compile_expression(text)
+
+    def aggregate(outputs: Outputs, hits: Sequence[Hit]) -> Value:
+        values = [hit.outputs[0] for hit in hits]
+        context = EvaluationContext()
+        result = expression.evaluate({"outputs": values}, context)
+        if result is None:
+            culprit = next((hit for hit in hits if not isinstance(hit.outputs[0], int | Decimal)), hits[0])
+            cause = context.warnings[0].cause if context.warnings else "there is no such value"
+            raise DecisionFailed(
+                f"{name} of the outputs of rules {rows(hits)}: {cause}; rule {culprit.row} gives"
+                f" {shown(culprit.outputs[0])}"
+            )
+        return result
+
+    return aggregate
+
+
+POLICIES: Final[dict[str, Policy]] = {
+    "UNIQUE": unique,
+    "FIRST": first,
+    "ANY": any_of,
+    "PRIORITY": priority,
+    "COLLECT": all_of,
+    "RULE ORDER": all_of,
+    "OUTPUT ORDER": output_order,
+}
+AGGREGATORS: Final[dict[str, Policy]] = {
+    "SUM": _aggregated("SUM", "sum(outputs)"),
+    "MIN": _aggregated("MIN", "min(outputs)"),
+    "MAX": _aggregated("MAX", "max(outputs)"),
+    "COUNT": count,
+}
+BY_PRIORITY: Final = frozenset(("PRIORITY", "OUTPUT ORDER"))

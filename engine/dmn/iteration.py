@@ -1,0 +1,92 @@
+"""Owns the boxed forms that DMN 1.4 added: conditional, filter, for, some and every, as FEEL's own forms mean them.
+Never reads XML.
+Called by the reader of boxed expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.dmn.logic import Evaluation, Logic, Run, Scope
+from engine.feel import Range, Value, kind_of
+
+
+def conditional(condition: Logic, then: Logic, otherwise: Logic) -> Run:
+    """`if`: null and anything but true take the else branch."""
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        chosen = then if condition.run(scope, evaluation) is True else otherwise
+        return chosen.run(scope, evaluation)
+
+    return run
+
+
+def _members(value: Value, evaluation: Evaluation, weight: int) -> Iterator[Value]:
+    """The members to go through; each one costs the weight of what is evaluated for it."""
+    if isinstance(value, Range) and type(value.start) is int and type(value.end) is int:
+        first = value.start + (not value.start_included)
+        last = value.end - (not value.end_included)
+        members: list[Value] | range = range(first, last + 1)
+    else:
+        members = value if isinstance(value, list) else [value]
+    for member in members:
+        evaluation.spend(weight)
+        yield member
+
+
+def filtered(source: Logic, match: Logic) -> Run:
+    """The members for which `match` is true; it sees the member as `item`, and the member's entries by name."""
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        value = source.run(scope, evaluation)
+        if value is None:
+            return None
+        kept: list[Value] = []
+        for member in _members(value, evaluation, match.weight):
+            entries = member if isinstance(member, dict) else {}
+            if match.run({**scope, **entries, "item": member}, evaluation) is True:
+                kept.append(member)
+        return kept
+
+    return run
+
+
+def repeated(variable: str, source: Logic, body: Logic) -> Run:
+    """`for`: the body's value for each member; `partial` is the list so far."""
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        value = source.run(scope, evaluation)
+        if value is None:
+            return None
+        made: list[Value] = []
+        inner = dict(scope)
+        inner["partial"] = made
+        for member in _members(value, evaluation, body.weight):
+            inner[variable] = member
+            made.append(body.run(inner, evaluation))
+        return made
+
+    return run
+
+
+def quantified(quantifier: str, variable: str, source: Logic, condition: Logic) -> Run:
+    """`some` and `every`: decided by the first member that decides; else null where a condition was no boolean."""
+    deciding = quantifier == "some"
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        value = source.run(scope, evaluation)
+        if value is None:
+            return None
+        unknown = False
+        inner = dict(scope)
+        for member in _members(value, evaluation, condition.weight):
+            inner[variable] = member
+            verdict = condition.run(inner, evaluation)
+            if verdict is deciding:
+                return deciding
+            if type(verdict) is not bool:
+                unknown = True
+                evaluation.warn(quantifier, f"the condition is {kind_of(verdict)}, not true or false")
+        return None if unknown else not deciding
+
+    return run

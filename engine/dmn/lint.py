@@ -1,0 +1,34 @@
+"""Owns the ways into a DMN file: reading it for execution, and judging it for its author.
+Never deploys or prints.
+Called through `engine.dmn` by deployment and by `conch check`.
+"""
+
+from __future__ import annotations
+
+from engine.dmn.decision import DecisionModel
+from engine.dmn.reader import FileReader
+from engine.dmn.source import Source
+from engine.errors import DefinitionInvalid, Problem
+
+
+def parse_decisions(xml: bytes, resource_name: str) -> DecisionModel:
+    """The decisions of a DMN file, compiled.
+
+    Raises DefinitionInvalid with every problem when one of them is an error.
+    """
+    source = Source(xml, resource_name)
+    model = FileReader(source, xml).model() if source.is_dmn() else None
+    if model is None or any(problem.severity == "error" for problem in source.problems):
+        raise DefinitionInvalid(source.problems)
+    return model
+
+
+def check_decisions(xml: bytes, resource_name: str) -> list[Problem]:
+    """Everything that is wrong or doubtful in a DMN file."""
+    try:
+        source = Source(xml, resource_name)
+    except DefinitionInvalid as refused:
+        return list(refused.problems)
+    if source.is_dmn():
+        FileReader(source, xml).model()
+    return source.problems

@@ -1,0 +1,130 @@
+"""Owns what decision logic is once compiled, and what one evaluation carries along: context, budget, nesting.
+Never reads XML, a clock or a random source; it knows no decision table and no requirement.
+Called by every other module of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from engine.errors import ConchError
+from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Value
+from engine.feel.environment import Env
+
+Scope: TypeAlias = Mapping[str, Any]
+Run: TypeAlias = "Callable[[Scope, Evaluation], Value]"
+Convert: TypeAlias = Callable[[Value], Value]
+
+# A whole decision may spend this many times the steps of one expression.
+STEPS_FACTOR: Final = 4
+# Levels that an invocation and each boxed expression around another add to the levels of the FEEL in it.
+INVOCATION_LEVELS: Final = 4
+BOXED_LEVELS: Final = 2
+
+
+class DecisionFailed(ConchError):
+    """A decision has no result; the text says where, what and why."""
+
+
+class Unfit(Exception):
+    """Internal: a value that its declared type does not take; the text says what was found and what is declared."""
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One evaluation of a decision with all that it requires. Never shared."""
+
+    context: EvaluationContext
+    depth: int = 0
+
+    def check(self) -> None:
+        """Raises DecisionFailed when the whole evaluation has spent more than it may."""
+        limit = self.context.limits.max_steps * STEPS_FACTOR
+        if self.context.steps_spent > limit:
+            raise DecisionFailed(f"more than {limit} evaluation steps")
+
+    def spend(self, steps: int) -> None:
+        """Take steps that no expression pays for. Raises DecisionFailed when they are used up."""
+        self.context.steps_spent += steps
+        self.check()
+
+    def warn(self, text: str, cause: str) -> None:
+        """Note what was odd about the text, for the caller's warnings."""
+        if len(self.context.warnings) < self.context.limits.max_warnings:
+            self.context.warnings.append(FeelWarning(text, 0, cause))
+
+    def invoke(self, env: Env, run: Run, scope: Scope, name: str) -> Value:
+        """Run the body of a function that the expression behind `env` calls.
+
+        Raises DecisionFailed where calls are nested too deeply.
+        """
+        self.check()
+        depth, limits = self.depth, self.context.limits
+        self.depth = depth + env.depth
+        levels_left = limits.max_call_depth - env.depth
+        if levels_left < 0:
+            raise DecisionFailed(f"`{name}` is called more deeply than {self.depth} levels")
+        self.context.limits = replace(limits, max_call_depth=levels_left)
+        try:
+            return run(scope, self)
+        finally:
+            self.depth, self.context.limits = depth, limits
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """A compiled piece of decision logic.
+
+    `depth` bounds the Python frames of an evaluation, `weight` is the number of expressions in it, `reads` names the
+    variables that it reads from the scope around it.
+    """
+
+    run: Run
+    depth: int
+    weight: int
+    reads: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function; `convert` makes an argument fit its declared type, or is null where any fits."""
+
+    name: str
+    convert: Convert | None
+
+
+def fit(convert: Convert | None, value: Value, where: str) -> Value:
+    """The value as its declared type has it. Raises DecisionFailed where it does not fit."""
+    if convert is None:
+        return value
+    try:
+        return convert(value)
+    except Unfit as unfit:
+        raise DecisionFailed(f"{where}: {unfit}") from None
+
+
+def function_of(
+    name: str, parameters: tuple[Parameter, ...], logic: Logic, scope: Scope, evaluation: Evaluation
+) -> FeelFunction:
+    """The function with this body, as FEEL can call it; `scope` is what it sees beside its arguments."""
+
+    def body(env: Env) -> Value:
+        arguments = {
+            parameter.name: fit(parameter.convert, value, f"`{name}`, parameter `{parameter.name}`")
+            for parameter, value in zip(parameters, env.frame, strict=True)
+        }
+        return evaluation.invoke(env, logic.run, {**scope, **arguments}, name)
+
+    count = len(parameters)
+    return FeelFunction(
+        tuple(parameter.name for parameter in parameters),
+        tuple(range(count)),
+        body,
+        logic.depth + INVOCATION_LEVELS,
+        logic.weight,
+        [None] * count,
+        scope.__getitem__,
+        name,
+    )

@@ -1,0 +1,161 @@
+"""Owns turning a `decisionTable` element into a compiled table, with every problem named by rule and column.
+Never evaluates a table.
+Called by the reader of boxed expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from lxml import etree
+
+from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, POLICIES, Outputs, Policy
+from engine.dmn.source import Source, spaced
+from engine.dmn.table import Input, Output, Rule, Table
+from engine.dmn.types import Types
+from engine.feel import Expression, Value
+
+_ANYTHING: Final = frozenset(("", "-"))
+
+
+class TableReader:
+    """Reads one table; what is wrong goes to the problems of the source."""
+
+    def __init__(self, source: Source, types: Types, element: etree._Element, names: Collection[str]) -> None:
+        self._source = source
+        self._types = types
+        self._element = element
+        self._names = names
+        self._inputs = list(source.children(element, "input"))
+        self._outputs = list(source.children(element, "output"))
+        self._rules = list(source.children(element, "rule"))
+
+    def read(self) -> Table | None:
+        """The table; null where a part of it could not be read."""
+        before = len(self._source.problems)
+        policy_name = self._element.get("hitPolicy") or "UNIQUE"
+        policy = self._policy(policy_name)
+        inputs = [self._input(column, number) for number, column in enumerate(self._inputs, 1)]
+        outputs = self._read_outputs()
+        columns = Outputs(tuple(column.name for column in outputs), self._priorities(policy_name, outputs))
+        rules = [self._rule(rule, row, inputs, outputs) for row, rule in enumerate(self._rules, 1)]
+        if policy is None or any(problem.severity == "error" for problem in self._source.problems[before:]):
+            return None
+        read_inputs = tuple(column for column in inputs if column is not None)
+        return Table(read_inputs, tuple(outputs), tuple(rules), policy_name, policy, columns)
+
+    def _policy(self, name: str) -> Policy | None:
+        aggregation = self._element.get("aggregation")
+        if name not in POLICIES:
+            known = ", ".join(POLICIES)
+            self._source.add(
+                self._element, "hit-policy", f"there is no hit policy `{name}`", f"Choose one of: {known}."
+            )
+            return None
+        if not aggregation or name != "COLLECT":
+            return POLICIES[name]
+        if aggregation not in AGGREGATORS:
+            message, remedy = f"there is no aggregator `{aggregation}`", f"Choose one of: {', '.join(AGGREGATORS)}."
+            self._source.add(self._element, "aggregator", message, remedy)
+            return None
+        if len(self._outputs) > 1:
+            message = f"the aggregator {aggregation} needs one output, the table has {len(self._outputs)}"
+            self._source.add(self._element, "aggregator", message, "Keep one output, or collect without aggregator.")
+        return AGGREGATORS[aggregation]
+
+    def _input(self, column: etree._Element, number: int) -> Input | None:
+        literal = self._source.child(column, "inputExpression")
+        where = self._input_name(column, number)
+        if literal is None:
+            self._source.add(column, "missing-expression", f"{where} has no expression", "Write a FEEL expression.")
+            return None
+        expression = self._source.expression(literal, self._names, f"the expression of {where}")
+        convert = self._types.of(literal)
+        if expression is None:
+            return None
+        name = spaced(column.get("label", "")) or expression.text
+        return Input(column.get("id", ""), name, expression, convert)
+
+    def _input_name(self, column: etree._Element, number: int) -> str:
+        label = spaced(column.get("label", "")) or self._source.text(self._source.child(column, "inputExpression"))
+        return f'input column {number} "{label}"' if label else f"input column {number}"
+
+    def _read_outputs(self) -> list[Output]:
+        if not self._outputs:
+            self._source.add(self._element, "missing-output", "the table has no output", "Add an output column.")
+        outputs: list[Output] = []
+        for number, column in enumerate(self._outputs, 1):
+            name = spaced(column.get("name", ""))
+            where = f"output column {number}"
+            if len(self._outputs) > 1 and not name:
+                message, remedy = f"{where} has no name", "Name each output of a table that has several."
+                self._source.add(column, "missing-output-name", message, remedy)
+            elif name and name in (each.name for each in outputs):
+                message, remedy = f"{where} has the name `{name}` of another output", "Give it a name of its own."
+                self._source.add(column, "duplicate-output-name", message, remedy)
+            entry = self._source.child(column, "defaultOutputEntry")
+            default = self._entry(entry, f"the default of {where}") if entry is not None else None
+            label = name or spaced(column.get("label", "")) or spaced(self._element.get("outputLabel", ""))
+            outputs.append(Output(column.get("id", ""), label, self._types.of(column), default))
+        return outputs
+
+    def _priorities(self, policy_name: str, outputs: list[Output]) -> tuple[tuple[Value, ...], ...]:
+        if policy_name not in BY_PRIORITY:
+            return ((),) * len(outputs)
+        listed = tuple(self._listed(element, output) for element, output in zip(self._outputs, outputs, strict=True))
+        if not any(listed):
+            message = f"the hit policy {policy_name} needs output values in order of priority; no output has any"
+            self._source.add(self._element, "missing-output-values", message, "List the values of an output column.")
+        return listed
+
+    def _listed(self, element: etree._Element, output: Output) -> tuple[Value, ...]:
+        values = self._source.child(element, "outputValues")
+        text = self._source.text(values)
+        if not text:
+            single = len(self._outputs) == 1
+            variable = self._source.child(self._element.getparent(), "variable")
+            text = self._types.allowed_values(element) or self._types.allowed_values(
+                self._element, "" if single else output.name
+            )
+            text = text or self._types.allowed_values(variable, "" if single else output.name)
+        if not text:
+            return ()
+        where = f"the list of values of output `{output.name}`"
+        expression = self._source.compiled(element if values is None else values, f"[{text}]", self._names, where)
+        found = None if expression is None else expression.evaluate({})
+        return tuple(found) if isinstance(found, list) else ()
+
+    def _rule(self, rule: etree._Element, row: int, inputs: list[Input | None], outputs: list[Output]) -> Rule:
+        conditions = list(self._source.children(rule, "inputEntry"))
+        entries = list(self._source.children(rule, "outputEntry"))
+        self._count(rule, row, len(conditions), len(self._inputs), "condition")
+        self._count(rule, row, len(entries), len(self._outputs), "output")
+        tests: list[tuple[int, Expression]] = []
+        for number, (cell, column) in enumerate(zip(conditions, self._inputs, strict=False)):
+            text = self._source.text(cell)
+            if text in _ANYTHING:
+                continue
+            where = f"rule {row}, {self._input_name(column, number + 1)}"
+            test = self._source.compiled(cell, text, self._names, where, tests=True)
+            if test is not None:
+                tests.append((number, test))
+        given = [
+            self._entry(entry, f'rule {row}, output column {number} "{output.name}"')
+            for number, (entry, output) in enumerate(zip(entries, outputs, strict=False), 1)
+        ]
+        return Rule(rule.get("id", "") or f"rule {row}", row, tuple(tests), tuple(given))
+
+    def _count(self, rule: etree._Element, row: int, found: int, wanted: int, what: str) -> None:
+        if found != wanted:
+            message = f"rule {row} has {found} {what} cells, the table has {wanted} such columns"
+            self._source.add(rule, "missing-cell", message, "Open and save the table in Camunda Modeler.")
+
+    def _entry(self, element: etree._Element, where: str) -> Expression | None:
+        """An output cell; an empty one gives null."""
+        text = self._source.text(element)
+        if text in _ANYTHING:
+            message, remedy = f"{where} is empty and gives null", "Write a value, or `null` where that is meant."
+            self._source.add(element, "empty-output", message, remedy, "warning")
+            return None
+        return self._source.compiled(element, text, self._names, where)
