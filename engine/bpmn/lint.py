@@ -1,63 +1,96 @@
 """Owns judging diagrams before anything is deployed: everything that is wrong with each of them, in one go.
-Never deploys, prints or looks beyond the given paths; the rules themselves are rules and variables.
+Never deploys, prints or looks beyond the given paths; the rules themselves are rules, paths, calls and variables.
 Called by `conch check` (for paths) and by deployment (for one file).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from engine.bpmn.calls import called_processes, called_transitively, lint_calls
 from engine.bpmn.definition import ProcessDefinition
-from engine.bpmn.dialect import read
-from engine.bpmn.rules import Topics, lint_elements, lint_paths
+from engine.bpmn.dialect import Reading, read
+from engine.bpmn.paths import lint_paths
+from engine.bpmn.rules import Topics, lint_elements
 from engine.bpmn.variables import check_variables
 from engine.bpmn.xml import MAX_BYTES
 from engine.errors import Problem
 
 
-def lint(definition: ProcessDefinition, topics: Topics | None) -> list[Problem]:
+def lint(definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool = False) -> list[Problem]:
     """Everything that is wrong or doubtful with a definition that could be read.
 
-    With `topics`, also topics that no task serves and variables that nothing produces. A problem of severity `error`
-    must keep the diagram from being deployed.
+    With `topics`, also topics that no task serves and variables that nothing produces. A topic that is not among them
+    keeps a process from serving a route; elsewhere a worker in any language may serve it, and it is a warning. A
+    problem of severity `error` must keep the diagram from being deployed.
     """
-    problems = [*lint_elements(definition, topics), *lint_paths(definition)]
+    problems = [*lint_elements(definition, topics, serves_route=serves_route), *lint_paths(definition)]
     if topics is not None:
         problems += check_variables(definition, topics)
     return problems
 
 
 def check(
-    xml: bytes, resource_name: str, topics: Topics | None, max_bytes: int = MAX_BYTES
-) -> tuple[ProcessDefinition | None, list[Problem]]:
-    """Read and judge one diagram. The definition is None when a problem of severity `error` was found."""
-    definition, problems, complete = read(xml, resource_name, max_bytes)
-    found = list(problems)
-    if definition is not None:
-        # What a hole in the graph makes of its paths and gateways is not the designer's fault.
-        judged = lint(definition, topics) if complete else list(lint_elements(definition, topics))
-        unread = {problem.element_id for problem in problems}
-        found += [each for each in judged if each.rule != "missing-condition" or each.element_id not in unread]
-    refused = any(problem.severity == "error" for problem in found)
-    return (None if refused else definition), found
+    xml: bytes, resource_name: str, topics: Topics | None, max_bytes: int = MAX_BYTES, *, serves_route: bool = False
+) -> tuple[tuple[ProcessDefinition, ...], list[Problem]]:
+    """Read and judge one file. There are no definitions when a problem of severity `error` was found."""
+    reading = read(xml, resource_name, max_bytes)
+    found = list(reading.problems)
+    for definition in reading.definitions:
+        found += _judge(definition, reading, topics, serves_route)
+    return (() if _refused(found) else reading.definitions), found
 
 
-def check_paths(paths: Iterable[Path | str], topics: Topics | None) -> list[Problem]:
-    """Every problem of every diagram in `paths`: files, or folders with all that lies below them."""
+def _judge(definition: ProcessDefinition, reading: Reading, topics: Topics | None, serves_route: bool) -> list[Problem]:
+    """What the rules find in what could be read. What a hole in the graph makes of its paths and gateways is not the
+    designer's fault."""
+    if reading.complete:
+        return lint(definition, topics, serves_route=serves_route)
+    unread = {problem.element_id for problem in reading.problems}
+    judged = lint_elements(definition, topics, serves_route=serves_route)
+    return [each for each in judged if each.rule != "missing-condition" or each.element_id not in unread]
+
+
+def _refused(problems: Iterable[Problem]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
+
+
+def check_paths(paths: Iterable[Path | str], topics: Topics | None, *, serving: Collection[str] = ()) -> list[Problem]:
+    """Every problem of every diagram in `paths`: files, or folders with all that lies below them.
+
+    `serving` names the processes that serve a route; what they call serves it too.
+    """
     problems: list[Problem] = []
-    owners: dict[str, str] = {}
+    readings: dict[str, Reading] = {}
+    order: dict[str, int] = {}
     for path in paths:
+        order.setdefault(str(path), len(order))
         for file in _diagrams(Path(path), problems):
-            definition, found = _check_file(file, topics)
-            problems += found
-            if definition is None:
-                continue
-            owner = owners.setdefault(definition.process_id, str(file))
-            if owner != str(file):
-                message = f"the process id `{definition.process_id}` already belongs to {owner}"
-                problems.append(_problem(file, "duplicate-process-id", message, "Give one of the two another id."))
-    return problems
+            order.setdefault(str(file), len(order))
+            if str(file) not in readings and (xml := _read(file, problems)) is not None:
+                readings[str(file)] = read(xml, str(file))
+    problems += _judge_together(readings, topics, serving)
+    return sorted(problems, key=lambda problem: order[problem.file])
+
+
+def _judge_together(readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str]) -> list[Problem]:
+    known = [definition for reading in readings.values() for definition in reading.definitions]
+    on_route = called_transitively(serving, {each.process_id: called_processes(each) for each in known})
+    problems: list[Problem] = []
+    whole: dict[str, ProcessDefinition] = {}
+    for file, reading in readings.items():
+        found = list(reading.problems)
+        for definition in reading.definitions:
+            found += _judge(definition, reading, topics, definition.process_id in on_route)
+        problems += found
+        for definition in () if _refused(found) else reading.definitions:
+            owner = whole.setdefault(definition.process_id, definition)
+            if owner is not definition:
+                message = f"the process id `{definition.process_id}` already belongs to {owner.resource_name}"
+                remedy = "Give one of the two another id."
+                problems.append(_problem(Path(file), "duplicate-process-id", message, remedy))
+    return [*problems, *lint_calls(list(whole.values()))]
 
 
 def _diagrams(path: Path, problems: list[Problem]) -> Iterator[Path]:
@@ -73,20 +106,23 @@ def _diagrams(path: Path, problems: list[Problem]) -> Iterator[Path]:
         problems.append(_problem(path, "no-such-file", "there is no such file or folder", "Correct the path."))
 
 
-def _check_file(file: Path, topics: Topics | None) -> tuple[ProcessDefinition | None, list[Problem]]:
+def _read(file: Path, problems: list[Problem]) -> bytes | None:
+    """The text of a diagram; null, with a problem, where there is none to read."""
     if file.suffix == ".dmn":
         message, remedy = "decision tables are not supported yet; the file was not checked", "Remove it."
-        return None, [_problem(file, "dmn-not-supported", message, remedy, "warning")]
+        problems.append(_problem(file, "dmn-not-supported", message, remedy, "warning"))
+        return None
     if file.suffix != ".bpmn":
         message, remedy = "the file is no diagram", "Name .bpmn files, or folders that hold them."
-        return None, [_problem(file, "no-diagram", message, remedy)]
+        problems.append(_problem(file, "no-diagram", message, remedy))
+        return None
     try:
         with file.open("rb") as stream:
-            xml = stream.read(MAX_BYTES + 1)
+            return stream.read(MAX_BYTES + 1)
     except OSError as error:
         message, remedy = f"the file cannot be read: {error.strerror}", "Make it readable."
-        return None, [_problem(file, "unreadable-file", message, remedy)]
-    return check(xml, str(file), topics)
+        problems.append(_problem(file, "unreadable-file", message, remedy))
+        return None
 
 
 def _problem(path: Path, rule: str, message: str, remedy: str, severity: str = "error") -> Problem:
