@@ -22,6 +22,7 @@ ORDER = [
     {
         *("alarms", "gate", "inbox", "job", "live", "meter", "notices", "parking", "recovery", "roster"),
         *("run", "runtime", "slices", "waiting"),
+        *("correlation", "instances", "polls", "starts", "work"),
     },
     {"api"},
     {"local"},
