@@ -1,6 +1,6 @@
 """Owns the ways into a DMN file: reading it for execution, and judging it for its author.
 Never deploys or prints.
-Called through `engine.dmn` by deployment and by `conch check`.
+Called by deployment and by `conch check`.
 """
 
 from __future__ import annotations
