@@ -5,7 +5,7 @@ Called by the agenda and the course of an instance, and by the fold to facts.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.bpmn.definition import FlowNode
 from engine.bpmn.spiff import Token
@@ -13,46 +13,88 @@ from engine.core.lifecycle import ActivityState, next_activity_state
 from engine.core.scopes import Scope, copied
 from engine.records import Job, JobReport, Key, Variables
 
+if TYPE_CHECKING:
+    from engine.core.flow_scope import FlowScope
+
 _ACTIVE = ActivityState.ACTIVE  # Python 3.11 is slow to look up the members of an enum
 
 
+class Caught(NamedTuple):
+    """What reaches a catching event: since when, and with which variables."""
+
+    at_us: int
+    variables: Variables
+
+
+class Compensating(NamedTuple):
+    """What reaches a compensation handler: who asked for it, and the variables that its activity had."""
+
+    thrower: Activity
+    local: Variables
+
+
+class Stuck(NamedTuple):
+    """An incident that waits for a person, and from where to go on once it is resolved."""
+
+    incident_key: Key
+    phase: str  # enter: activate again; job: start the job again; complete: end again, with `results`
+    code: str
+    message: str
+    raised_at_us: int
+    results: Variables
+
+
 class Activity:
-    """An open activity instance. `scope` is its own where it has input mappings, else the one around it."""
+    """An open activity instance. `scope` is its own where it has variables, else that of the scope around."""
 
     __slots__ = (
+        "awaited",
+        "compensates",
         "draws",
+        "ended_by",
         "execution",
-        "interrupted_at_us",
+        "index",
+        "inside",
         "interrupted_by",
         "job",
         "key",
         "node",
+        "outer",
         "report",
+        "retries",
         "scope",
         "started_at_us",
         "state",
+        "stuck",
         "taken_flow_ids",
-        "timers",
         "token",
         "tries",
+        "waits",
         "written",
     )
 
-    def __init__(self, key: Key, token: Token, scope: Scope, at_us: int) -> None:
+    def __init__(self, key: Key, token: Token, at_us: int) -> None:
         self.key = key
         self.token = token
         self.node: FlowNode = token.node
-        self.scope = scope
+        self.outer: FlowScope = token.scope  # the flow scope that it runs in
+        self.scope: Scope = self.outer.variables
+        self.inside: FlowScope | None = None  # what runs in it
         self.started_at_us = at_us
         self.state = _ACTIVE
         self.execution = 0  # how often its element has been entered, this time included
         self.tries = 0  # of its job
+        self.retries = self.node.retries  # tries left, the running one included
         self.draws = 0  # of chance
         self.job: Job | None = None  # the running one
         self.report: tuple[Key, JobReport] | None = None  # of the last job that ended
-        self.timers: tuple[Key, ...] = ()
-        self.interrupted_by: FlowNode | None = None  # whose path is taken once the job has stopped
-        self.interrupted_at_us = 0
+        self.waits: tuple[Key, ...] = ()  # timers, subscriptions and conditions
+        self.index: int | None = None  # of its item, where it is one of many
+        self.compensates: Activity | None = None  # the throw event that waits for it
+        self.awaited = 0  # compensation handlers that this throw event waits for
+        self.interrupted_by: tuple[FlowNode, Caught] | None = None  # whose path is taken once it has ended
+        self.ended_by: tuple[str | None, str | None] = (None, None)  # code and message of what ends it from outside
+        self.stuck: Stuck | None = None
         self.taken_flow_ids: tuple[str, ...] = ()
         self.written: Variables | None = None
 
@@ -60,27 +102,41 @@ class Activity:
         """Change state. Raises IllegalTransition."""
         self.state = next_activity_state(self.state, state)
 
+    def keep(self, variables: Variables) -> None:
+        """Write variables that only this activity sees."""
+        around = self.outer.variables
+        if self.scope is around:
+            self.scope = Scope(around, dict(variables))
+        else:
+            self.scope.local = {**self.scope.local, **variables}
+
+    @property
+    def local(self) -> dict[str, Any]:
+        """Its own variables."""
+        return {} if self.scope is self.outer.variables else self.scope.local
+
     @property
     def is_stopping(self) -> bool:
-        """Whether its job was asked to stop."""
+        """Whether it ends once what runs in it has stopped."""
         return self.state is ActivityState.TERMINATING
 
     def picture(self) -> tuple[Any, ...]:
         """What this activity is, as values that compare."""
         job = None if self.job is None else (*self.job[:5], dict(self.job.variables), *self.job[6:])
-        interrupted_by = self.interrupted_by and self.interrupted_by.id
-        local = copied(self.scope.local) if self.scope.parent is not None else {}
+        interrupted_by = self.interrupted_by and (self.interrupted_by[0].id, *self.interrupted_by[1])
         return (
             self.key,
             self.node.id,
+            self.node.type,
             self.state,
             self.started_at_us,
-            self.execution,
-            self.tries,
-            self.draws,
+            (self.execution, self.tries, self.retries, self.draws, self.index),
             job,
             self.report,
-            self.timers,
-            (interrupted_by, self.interrupted_at_us),
-            local,
+            self.waits,
+            (self.compensates and self.compensates.key, self.awaited),
+            (interrupted_by, self.ended_by),
+            self.stuck and (*self.stuck[:5], dict(self.stuck.results)),
+            copied(self.local),
+            self.inside and self.inside.picture(),
         )

@@ -1,52 +1,89 @@
-"""Owns what is open in a process instance: activities, jobs, timers, their keys, and what the shell must do.
+"""Owns what is open in a process instance: jobs, timers, subscriptions, their keys, and what the shell must do.
 Never decides when something opens or ends, evaluates an expression or moves a token.
 Called by the course of the instance; its parts leave as the Step.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from engine.bpmn.definition import FlowNode
 from engine.bpmn.spiff import Token
-from engine.core.activity import Activity
+from engine.core.activity import Activity, Compensating
 from engine.core.facts import Ledger
+from engine.core.flow_scope import FlowScope
 from engine.core.lifecycle import ActivityState
 from engine.core.scopes import ReadOnly, Scope
-from engine.records import Job, JobReport, Key, Outcome, Step, Timer
+from engine.records import Job, JobReport, Key, Outcome, Signal, Step, Subscription, Timer
+
+
+class Condition(NamedTuple):
+    """A conditional event that waits for its condition to hold."""
+
+    key: Key
+    names: frozenset[str]  # of the variables that it reads
+
+
+class Cycle(NamedTuple):
+    """A timer that fires again."""
+
+    value: Any  # what the diagram says, evaluated
+    left: int | None  # how often it fires after this; null: for ever
+
+
+class Wait(NamedTuple):
+    """Something that the instance waits for.
+
+    Without an activity it starts an event sub-process of `scope`; without an event it is the next try of a job.
+    """
+
+    record: Timer | Subscription | Condition
+    activity: Activity | None
+    scope: FlowScope
+    event: FlowNode | None  # boundary event, catching event or start event
+    cycle: Cycle | None = None
 
 
 class Agenda:
-    """Open activities, running jobs and armed timers by key, in order of their start."""
+    """Running jobs and open waits by key, in order of their start."""
 
     __slots__ = (
-        "activities",
         "arm",
         "at_us",
+        "broadcast",
+        "conditions",
         "disarm",
         "entered",
+        "incidents",
         "jobs",
         "ledger",
         "next_key",
         "start",
         "stop",
-        "timers",
+        "subscribe",
+        "unsubscribe",
         "visits",
+        "waits",
     )
 
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.at_us = 0
         self.next_key: Key = 0
-        self.activities: dict[Key, Activity] = {}
         self.jobs: dict[Key, Activity] = {}
-        self.timers: dict[Key, tuple[Timer, Activity, FlowNode | None]] = {}
+        self.waits: dict[Key, Wait] = {}
+        self.conditions: dict[Key, Wait] = {}  # those of the waits that look at variables
+        self.incidents: dict[Key, Activity] = {}
         self.visits = 0  # activity instances so far
         self.entered: dict[str, int] = {}  # the same by element
         self.start: list[Job] = []
         self.stop: list[Key] = []
         self.arm: dict[Key, Timer] = {}
         self.disarm: list[Key] = []
+        self.subscribe: dict[Key, Subscription] = {}
+        self.unsubscribe: list[Key] = []
+        self.broadcast: list[Signal] = []
 
     def mint(self) -> Key:
         """The next key of this command."""
@@ -56,48 +93,72 @@ class Agenda:
 
     # --- activities -------------------------------------------------------------------------------------------
 
-    def activate(self, token: Token, scope: Scope) -> Activity:
+    def activate(self, token: Token) -> Activity:
         """Open an activity instance for a token that reached its element."""
         key = self.mint()
-        activity = Activity(key, token, scope, self.at_us)
+        activity = Activity(key, token, self.at_us)
+        outer = activity.outer
         element_id = activity.node.id
         self.visits += 1
         self.entered[element_id] = activity.execution = self.entered.get(element_id, 0) + 1
-        self.activities[key] = token.activity = activity
+        outer.activities[key] = token.activity = activity
+        if outer.items is not None:
+            activity.index = index = token.payload
+            loop = None if outer.owner is None else outer.owner.node.loop
+            local: dict[str, Any] = {"loopCounter": index + 1}
+            if loop is not None and loop.input_element is not None:
+                local[loop.input_element] = outer.items.all[index]
+            activity.scope = Scope(outer.variables, local)
+        elif type(token.payload) is Compensating:
+            activity.compensates, variables = token.payload
+            activity.keep(variables)
         return activity
 
     def end(self, activity: Activity, state: ActivityState, code: str | None, message: str | None) -> None:
         """Close an activity instance and all that was open in it."""
-        if activity.timers:
-            self.disarm_timers(activity)
+        if activity.waits:
+            self.drop_waits(activity)
         if activity.job is not None:
             del self.jobs[activity.job.key]
+        if activity.stuck is not None:
+            self.incident_ended(activity, resolved=False)
         activity.becomes(state)
-        del self.activities[activity.key]
+        del activity.outer.activities[activity.key]
         activity.token.activity = None
         self.ledger.activity_ended(activity, code, message)
 
+    def incident_ended(self, activity: Activity, *, resolved: bool) -> None:
+        """Nobody has to look at an activity any more."""
+        if activity.stuck is not None:
+            key = activity.stuck.incident_key
+            activity.stuck = None
+            del self.incidents[key]
+            self.ledger.incident_ended(key, activity, resolved)
+
     # --- jobs -------------------------------------------------------------------------------------------------
 
-    def start_job(self, activity: Activity) -> None:
+    def start_job(self, activity: Activity, topic: str, headers: Mapping[str, str]) -> None:
         """Ask the shell for one call of the activity's task."""
-        node = activity.node
+        node, outer = activity.node, activity.outer
         activity.tries += 1
         activity.job = job = Job(
             self.mint(),
             activity.key,
             node.id,
-            node.topic or node.id,
-            node.headers,
+            topic,
+            headers,
             ReadOnly(activity.scope.visible()),
             activity.execution,
             activity.tries,
+            activity.retries,
+            outer.process_key,
+            outer.program.definition.process_id,
         )
         self.jobs[job.key] = activity
         self.start.append(job)
 
     def job_ended(self, job_key: Key, report: JobReport) -> Activity:
-        """Take the report of a job that is over."""
+        """The activity of a job that is over, and what the job measured."""
         activity = self.jobs.pop(job_key)
         activity.job = None
         activity.report = (job_key, report)
@@ -105,10 +166,9 @@ class Agenda:
         return activity
 
     def stop_job(self, activity: Activity) -> None:
-        """Ask the shell to stop the running job; the activity ends when it has reported."""
-        if activity.state is not ActivityState.TERMINATING and activity.job is not None:
-            activity.becomes(ActivityState.TERMINATING)
-            self.stop.append(activity.job.key)
+        """Ask the shell to stop the activity's job; a JobStopped will follow."""
+        assert activity.job is not None
+        self.stop.append(activity.job.key)
 
     def stop_running_jobs(self) -> None:
         """Ask the shell to stop every job that it has, without waiting for their reports."""
@@ -117,29 +177,56 @@ class Agenda:
         self.stop = [key for key in running if key not in unheard_of]
         self.start.clear()
 
-    # --- timers -----------------------------------------------------------------------------------------------
+    # --- waits ------------------------------------------------------------------------------------------------
 
-    def arm_timer(self, activity: Activity, boundary: FlowNode | None, due_at_us: int) -> None:
-        """Ask the shell for a timer: of a boundary event, of the activity itself, or of its next try."""
-        element_id = activity.node.id if boundary is None else boundary.id
-        timer = Timer(self.mint(), activity.key, element_id, due_at_us)
-        self.timers[timer.key] = (timer, activity, boundary)
-        activity.timers = (*activity.timers, timer.key)
-        self.arm[timer.key] = timer
+    def wait(self, wait: Wait) -> None:
+        """Open a wait, and tell the shell of it where it concerns the shell."""
+        record = wait.record
+        key = record.key
+        self.waits[key] = wait
+        holder = wait.activity or wait.scope
+        holder.waits = (*holder.waits, key)
+        if type(record) is Timer:
+            self.arm[key] = record
+        elif type(record) is Subscription:
+            self.subscribe[key] = record
+        else:
+            self.conditions[key] = wait
 
-    def timer_fired(self, key: Key) -> tuple[Activity, FlowNode | None]:
-        """The activity of a timer that fired, and the boundary event that it belongs to."""
-        _, activity, boundary = self.timers.pop(key)
-        activity.timers = tuple(other for other in activity.timers if other != key)
-        return activity, boundary
+    def over(self, key: Key) -> Wait:
+        """A timer that fired, or any other wait that is over."""
+        wait = self.waits.pop(key)
+        self.conditions.pop(key, None)
+        holder = wait.activity or wait.scope
+        holder.waits = tuple(other for other in holder.waits if other != key)
+        return wait
 
-    def disarm_timers(self, activity: Activity) -> None:
-        """Take back every timer of an activity."""
-        for key in activity.timers:
-            del self.timers[key]
+    def drop_waits(self, holder: Activity | FlowScope) -> None:
+        """Take back every wait of an activity, or of a scope's event sub-processes."""
+        for key in holder.waits:
+            self._take_back(self.waits.pop(key).record)
+        holder.waits = ()
+
+    def drop_wait(self, key: Key) -> Wait:
+        """Take back one wait."""
+        wait = self.over(key)
+        self._take_back(wait.record)
+        return wait
+
+    def _take_back(self, record: Timer | Subscription | Condition) -> None:
+        key = record.key
+        if type(record) is Timer:
             if self.arm.pop(key, None) is None:  # else the shell has not heard of it yet
                 self.disarm.append(key)
-        activity.timers = ()
+        elif type(record) is Subscription:
+            if self.subscribe.pop(key, None) is None:
+                self.unsubscribe.append(key)
+        else:
+            self.conditions.pop(key, None)
+
+    def open_records(self, kind: type[Any]) -> Iterator[Any]:
+        """The open timers or subscriptions, in order of their opening."""
+        return (wait.record for wait in self.waits.values() if type(wait.record) is kind)
 
     # --- the whole --------------------------------------------------------------------------------------------
 
@@ -153,15 +240,23 @@ class Agenda:
             tuple(self.disarm),
             outcome,
             self.next_key,
+            tuple(self.subscribe.values()) if self.subscribe else (),
+            tuple(self.unsubscribe) if self.unsubscribe else (),
+            tuple(self.broadcast) if self.broadcast else (),
         )
         self.start.clear()
         self.stop.clear()
         self.arm.clear()
         self.disarm.clear()
+        self.subscribe.clear()
+        self.unsubscribe.clear()
+        self.broadcast.clear()
         return step
 
     def picture(self) -> tuple[Any, ...]:
-        """Everything that is open, as values that compare."""
-        activities = tuple(activity.picture() for activity in self.activities.values())
-        timers = tuple((timer, boundary and boundary.id) for timer, _, boundary in self.timers.values())
-        return self.next_key, self.visits, tuple(self.entered.items()), activities, tuple(self.jobs), timers
+        """Everything that is waited for, as values that compare."""
+        waits = tuple(
+            (wait.record, wait.activity and wait.activity.key, wait.scope.key, wait.event and wait.event.id, wait.cycle)
+            for wait in self.waits.values()
+        )
+        return self.next_key, self.visits, tuple(self.entered.items()), tuple(self.jobs), waits, tuple(self.incidents)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from hashlib import blake2b
 
 from engine.core.activity import Activity
+from engine.core.flow_scope import FlowScope
 from engine.records import Key
 
 _DIGITS = 15
@@ -16,11 +17,14 @@ _ONE = 10**_DIGITS
 
 
 class Chance:
-    """Draws of one activity instance: the n-th is a hash of the instance, the activity, the try of its job, and n."""
+    """Draws of one activity instance, or of a scope as it opens.
+
+    The n-th is a hash of the instance, the activity, the try of its job, and n.
+    """
 
     __slots__ = ("_activity", "_instance_key")
 
-    def __init__(self, instance_key: Key, activity: Activity) -> None:
+    def __init__(self, instance_key: Key, activity: Activity | FlowScope) -> None:
         self._instance_key = instance_key
         self._activity = activity
 

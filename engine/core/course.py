@@ -1,42 +1,32 @@
-"""Owns the course of a process instance: what each command and each element does to it.
+"""Owns the course of a process instance: what each command does to it, and how activities and scopes begin and end.
 Never checks a command (the instance has), does I/O or reads a clock.
 Called by the instance; SpiffWorkflow's stepping calls it back for each element that a token reaches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
-from engine.bpmn.definition import ElementType, FlowNode
+from engine.bpmn.definition import ElementType, EventKind, FlowNode
 from engine.bpmn.spiff import Execution, Program, Token
-from engine.core.activity import Activity
+from engine.core import catching, containers, joins, multi_instance
+from engine.core.activity import Activity, Caught, Stuck
 from engine.core.agenda import Agenda
 from engine.core.chance import Chance
-from engine.core.due import job_back_off_us
-from engine.core.evaluation import EvaluationFailed, context_at, due, holds, mapped, no_flow_holds
+from engine.core.elements import ENTER
+from engine.core.evaluation import EvaluationFailed, context_at, mapped
+from engine.core.flow_scope import FlowScope
 from engine.core.lifecycle import ActivityState, InstanceState, next_instance_state
+from engine.core.orders import carry_out
 from engine.core.scopes import ReadOnly, Scope, copied
 from engine.errors import Code, meaning_of
 from engine.feel import EvaluationContext
-from engine.records import (
-    Abort,
-    BpmnErrorThrown,
-    Cancel,
-    Command,
-    JobCompleted,
-    JobFailed,
-    JobStopped,
-    Key,
-    Outcome,
-    OutcomeState,
-    Start,
-    TimerFired,
-    Variables,
-)
+from engine.records import Command, Key, Outcome, OutcomeState, Start, Variables
 
-# Python 3.11 is slow to look up the members of an enum; every job needs these two.
-_TERMINATING, _COMPLETED = ActivityState.TERMINATING, ActivityState.COMPLETED
+# Python 3.11 is slow to look up the members of an enum; every element needs these.
+_TERMINATING, _COMPLETED, _TERMINATED = ActivityState.TERMINATING, ActivityState.COMPLETED, ActivityState.TERMINATED
+_PARALLEL, _INCLUSIVE = ElementType.PARALLEL_GATEWAY, ElementType.INCLUSIVE_GATEWAY
+_END = ElementType.END_EVENT
 
 
 class Ending(NamedTuple):
@@ -52,21 +42,17 @@ class Ending(NamedTuple):
         return {"code": self.error_code, "message": self.message, "retryable": retryable}
 
 
-class Caught(NamedTuple):
-    """What reaches a boundary event: since when, and with which variables."""
-
-    at_us: int
-    variables: Variables
-
-
 class Course:
-    """One process instance in motion. The tokens are SpiffWorkflow's, what is open is the agenda's."""
+    """One process instance in motion. The tokens are SpiffWorkflow's, what is waited for is the agenda's."""
 
     __slots__ = (
         "agenda",
+        "changed",
         "end_element_id",
         "ending",
         "execution",
+        "halted",
+        "joining",
         "key",
         "max_activity_instances",
         "online",
@@ -74,6 +60,7 @@ class Course:
         "program",
         "root",
         "state",
+        "terminate_after_id",
     )
 
     def __init__(self, program: Program) -> None:
@@ -82,156 +69,261 @@ class Course:
         self.key: Key = 0
         self.online = True
         self.max_activity_instances = 0  # as the Start says
-        self.root = Scope(None, {})
+        self.terminate_after_id: str | None = None
+        self.root = FlowScope(0, None, program, None, Scope(None, {}), 0, 0)
         self.end_element_id: str | None = None  # the end event reached last
         self.ending: Ending | None = None
         self.outcome: Outcome | None = None
+        self.halted = False  # no token runs any more
+        self.changed: set[str] = set()  # variables that conditions have not looked at yet
+        self.joining: dict[Key, FlowScope] = {}  # scopes with tokens at joins
         self.agenda = Agenda()
         self.execution = Execution(program, self)
 
     # --- commands ---------------------------------------------------------------------------------------------
 
     def obey(self, command: Command) -> None:
-        """Carry out a command that was found legal."""
-        match command:
-            case JobCompleted():
-                self._job_completed(command)
-            case Start():
-                self._begin(command)
-            case JobFailed():
-                self._job_failed(command)
-            case BpmnErrorThrown():
-                self._error_thrown(command)
-            case JobStopped():
-                self._job_stopped(self.agenda.job_ended(command.job_key, command.report))
-            case TimerFired():
-                self._timer_fired(command.timer_key)
-            case Cancel():
-                self._end_early(Ending(command.error_code, command.message))
-            case Abort():
-                self.end_now("aborted", Ending(Code.ABORTED.value, command.message))
-            case _:
-                assert_never(command)
-        if self.outcome is None and self.execution.is_completed():
-            self._finish("completed" if self.ending is None else "terminated")
+        """Carry out a command that was found legal, and let tokens move on."""
+        carry_out(self, command)
+        if not self.halted:
+            self.execution.do_engine_steps()
+        if self.halted and self.outcome is None:  # the element after which to end has ended
+            self.halted = False
+            said = f"ended after {self.terminate_after_id}, as its start asked"
+            self.end_early(Code.CANCELLED.value, said)
+            self.execution.do_engine_steps()
 
-    def _begin(self, command: Start) -> None:
-        self.key = self.agenda.mint()
+    def begin(self, command: Start) -> None:
+        """Open the process itself; no token is in it yet."""
+        root = self.root
+        self.key = root.key = root.process_key = self.agenda.mint()
+        root.started_at_us = self.agenda.at_us
         self._becomes(InstanceState.ACTIVE)
         self.agenda.ledger.instance_started(command)
         self.online = command.online
         self.max_activity_instances = command.max_activity_instances
-        self.root.write(command.variables)
-        self.execution.begin()
+        self.terminate_after_id = command.terminate_after_id
+        root.variables.write(command.variables)
 
-    def _job_completed(self, command: JobCompleted) -> None:
-        activity = self.agenda.job_ended(command.job_key, command.report)
+    # --- what is open -----------------------------------------------------------------------------------------
+
+    def holder_of(self, key: Key) -> Activity | FlowScope:
+        """The process instance, called instance or open activity of a key. Raises KeyError."""
+        for scope in self.open_scopes():
+            if scope.key == key and (scope.owner is None or containers.is_called(scope)):
+                return scope
+            if key in scope.activities:
+                return scope.activities[key]
+        raise KeyError(key)
+
+    def activity_of_job(self, job_key: Key) -> Activity:
+        """The open activity whose job this is, or was last. Raises KeyError."""
+        if job_key in self.agenda.jobs:
+            return self.agenda.jobs[job_key]
+        for activity in self.open_activities():
+            if activity.report is not None and activity.report[0] == job_key:
+                return activity
+        raise KeyError(job_key)
+
+    def open_activities(self) -> list[Activity]:
+        """Every open activity instance, outer before inner."""
+        return [activity for scope in self.open_scopes() for activity in scope.activities.values()]
+
+    def open_scopes(self) -> list[FlowScope]:
+        """Every open flow scope, outer before inner."""
+        scopes = [self.root]
+        for scope in scopes:
+            scopes += [each.inside for each in scope.activities.values() if each.inside is not None]
+        return scopes
+
+    # --- elements ---------------------------------------------------------------------------------------------
+
+    def enter(self, token: Token) -> bool | None:
+        """A token has reached its element. True: passed it; None: waits in it; False: failed there."""
+        node = token.node
+        kind = node.type
+        if (kind is _PARALLEL or kind is _INCLUSIVE) and len(node.incoming) > 1 and not joins.arrive(self, token):
+            return None
+        activity = self.agenda.activate(token)
+        if self.agenda.visits > self.max_activity_instances:
+            limit = f"more than {self.max_activity_instances} activity instances"
+            return self.incident(activity, Code.LIMIT_EXCEEDED, limit)
+        return ENTER[kind](self, activity)
+
+    def open(self, activity: Activity) -> bool | None:
+        """Evaluate an activity's inputs and arm its boundary events. True, or what its incident means for its token."""
+        node = activity.node
+        if node.inputs:
+            try:
+                activity.keep(mapped(node.inputs, activity.scope.visible(), self.context(activity)))
+            except EvaluationFailed as failure:
+                return self.incident(activity, Code.EXPRESSION_FAILED, str(failure))
+        if activity.index is None:
+            for event in activity.outer.program.structure.awaited_by(node.id):
+                try:
+                    catching.arm(self, activity, activity.outer, event)
+                except EvaluationFailed as failure:
+                    self.agenda.drop_waits(activity)
+                    return self.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
+        return True
+
+    def complete(self, activity: Activity, results: Variables) -> bool | None:
+        """Write what the activity leaves behind and end it. True, or what its incident means for its token."""
+        node, scope, around = activity.node, activity.scope, activity.outer.variables
+        changes: Variables = results
+        if node.outputs:
+            visible = {**scope.visible(), **results}
+            try:
+                changes = mapped(node.outputs, visible, self.context(activity))
+            except EvaluationFailed as failure:
+                return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
+        if activity.index is not None:
+            try:
+                multi_instance.collect(self, activity, {**results, **changes})
+            except EvaluationFailed as failure:
+                return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
+        if changes:
+            if node.outputs or scope is around:
+                around.write(changes)
+                activity.written = changes
+            else:
+                activity.written = scope.write(changes) or None
+            if self.agenda.conditions:
+                self.changed.update(changes)
+        activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
+        if node.type is _END and activity.outer.fact_process_id is None:
+            self.end_element_id = node.id
+        containers.remember_compensation(activity)
+        self._end(activity, _COMPLETED, None, None)
+        if activity.index is not None and activity.outer.items is not None and activity.outer.items.satisfied:
+            self.clear(activity.outer, None, "the completion condition holds")
+        return True
+
+    def finish(self, activity: Activity, results: Variables) -> None:
+        """Complete an activity whose token waits in it, and let the token go on."""
+        if self.complete(activity, results):
+            activity.token.complete()
+
+    def _end(self, activity: Activity, state: ActivityState, code: str | None, message: str | None) -> None:
+        self.agenda.end(activity, state, code, message)
+        if activity.compensates is not None:
+            containers.compensated(self, activity.compensates)
+        if activity.node.id == self.terminate_after_id and activity.index is None:
+            self.halted = True
+
+    def context(self, drawer: Activity | FlowScope) -> EvaluationContext:
+        """The context of expressions of an activity, or of a scope as it opens."""
+        return context_at(self.agenda.at_us, Chance(self.key, drawer))
+
+    # --- scopes -----------------------------------------------------------------------------------------------
+
+    def leave(self, scope: FlowScope) -> None:
+        """The last token of a scope is gone: what waited for that goes on, or the scope ends."""
+        if scope.tokens or scope.left:
+            return
+        owner = scope.owner
+        if scope.pending is not None:
+            start, caught = scope.pending
+            scope.pending = None
+            catching.start_reaction(self, scope, start, caught)
+        elif owner is None:
+            self._finish("completed" if self.ending is None else "terminated")
+        elif owner.state is _TERMINATING:
+            self._close(scope, "terminated")
+            self.terminated(owner)
+        elif not multi_instance.go_on(self, scope):
+            self._close(scope, "completed")
+            self.finish(owner, containers.results_of(scope, owner))
+
+    def _close(self, scope: FlowScope, state: str) -> None:
+        scope.left = True
+        self.agenda.drop_waits(scope)
+        if containers.is_called(scope):
+            self.agenda.ledger.process_ended(scope, state)
+
+    def settle(self) -> bool:
+        """No token is ready: look at conditions and joins. Whether one is ready now."""
+        if self.changed and catching.conditions_met(self):
+            return True
+        return bool(self.joining) and joins.settle(self)
+
+    def clear(self, scope: FlowScope, code: str | None, message: str | None) -> None:
+        """End everything in a scope, at once or when what runs has stopped; the scope itself stays open."""
+        self.agenda.drop_waits(scope)
+        scope.pending = None
+        self.execution.withdraw(scope)
+        joins.forget(self, scope)
+        for activity in list(scope.activities.values()):
+            self.terminate(activity, code, message)
+
+    def terminate(
+        self, activity: Activity, code: str | None, message: str | None, after: tuple[FlowNode, Caught] | None = None
+    ) -> None:
+        """End an activity from outside, at once or when what runs in it has stopped; `after` names where to go on."""
+        inside = activity.inside
+        activity.interrupted_by = after
+        activity.ended_by = (code, message)
+        self.agenda.drop_waits(activity)
         if activity.state is _TERMINATING:
-            self._job_stopped(activity)
-        elif self._complete(activity, command.variables):
-            self.execution.resume(activity.token)
-
-    def _job_failed(self, command: JobFailed) -> None:
-        activity = self.agenda.job_ended(command.job_key, command.report)
-        tries, allowed = activity.tries, activity.node.retries
-        if activity.state is ActivityState.TERMINATING:
-            self._job_stopped(activity)
-        elif command.retryable and tries < allowed:
-            jitter = Chance(self.key, activity).number()
-            self.agenda.arm_timer(activity, None, self.agenda.at_us + job_back_off_us(tries, jitter))
+            if inside is not None:
+                self.clear(inside, code, message)
+        elif activity.job is not None:
+            activity.becomes(_TERMINATING)
+            self.agenda.stop_job(activity)
+        elif inside is not None and not inside.left:
+            activity.becomes(_TERMINATING)
+            self.clear(inside, code, message)
         else:
-            code = Code.NO_RETRIES_LEFT if command.retryable else Code.TASK_FAULT
-            self._incident(activity, code, f"{command.error_code}: {command.message} (try {tries} of {allowed})")
+            self.terminated(activity)
 
-    def _error_thrown(self, command: BpmnErrorThrown) -> None:
-        activity = self.agenda.job_ended(command.job_key, command.report)
-        code, message = command.error_code, command.message
-        boundary = self.program.catching(activity.node.id, code)
-        if activity.state is ActivityState.TERMINATING:
-            self._job_stopped(activity)
-        elif boundary is None:
-            self._incident(activity, Code.UNHANDLED_BPMN_ERROR, f"no boundary event catches {code}: {message}")
+    def terminated(self, activity: Activity) -> None:
+        """What ran in a terminating activity is over, in whatever way: what ended it takes effect now."""
+        token, after = activity.token, activity.interrupted_by
+        self._end(activity, _TERMINATED, *activity.ended_by)
+        if activity.index is not None and activity.outer.items is not None:
+            activity.outer.items.terminated += 1
+        if after is not None:
+            event, caught = after
+            self.execution.place(activity.outer.program.spec_of(event), activity.outer, caught)
+        token.cancel()
+
+    # --- errors -----------------------------------------------------------------------------------------------
+
+    def throw_error(
+        self, activity: Activity, code: str, message: str, variables: Variables, phase: str = "enter"
+    ) -> bool | None:
+        """Give an error to the one event that catches it, the nearest one out; an incident where none does."""
+        catcher = catching.find(self, activity, EventKind.ERROR, code)
+        if catcher is None:
+            said = f"no boundary event catches {code}: {message}" if phase == "job" else message
+            return self.incident(activity, Code.UNHANDLED_BPMN_ERROR, said, phase)
+        caught = Caught(self.agenda.at_us, variables)
+        token = activity.token
+        self._end(activity, ActivityState.FAILED, code, message)
+        if catcher.activity is activity:
+            self.execution.place(activity.outer.program.spec_of(catcher.event), activity.outer, caught)
         else:
-            self.agenda.end(activity, ActivityState.FAILED, code, message)
-            caught = Caught(self.agenda.at_us, command.variables)
-            self.execution.interrupt(activity.token, boundary, caught)
+            catching.react(self, catcher, caught)
+        if not token.is_ready:
+            token.error()
+        return False
 
-    def _job_stopped(self, activity: Activity) -> None:
-        """The job of a terminating activity is over, in whatever way: what stopped it takes effect now."""
-        if activity.interrupted_by is not None:
-            self._interrupt(activity, activity.interrupted_by)
-        else:
-            self._terminate(activity, self.ending)
-
-    def _timer_fired(self, key: Key) -> None:
-        activity, boundary = self.agenda.timer_fired(key)
-        if boundary is not None:
-            activity.interrupted_at_us = self.agenda.at_us
-            if activity.job is None:
-                self._interrupt(activity, boundary)
-            else:
-                activity.interrupted_by = boundary
-                self.agenda.disarm_timers(activity)
-                self.agenda.stop_job(activity)
-        elif activity.node.type is ElementType.SERVICE_TASK:
-            self.agenda.start_job(activity)
-        elif self._complete(activity, {}):
-            self.execution.resume(activity.token)
-
-    def _interrupt(self, activity: Activity, boundary: FlowNode) -> None:
-        self.agenda.end(activity, ActivityState.TERMINATED, None, f"interrupted by {boundary.id}")
-        self.execution.interrupt(activity.token, boundary, Caught(activity.interrupted_at_us, {}))
-
-    # --- endings ----------------------------------------------------------------------------------------------
-
-    def _becomes(self, state: InstanceState) -> None:
-        self.state = next_instance_state(self.state, state)
-
-    def _terminate(self, activity: Activity, ending: Ending | None) -> None:
-        code, message = (None, None) if ending is None else ending[:2]
-        self.agenda.end(activity, ActivityState.TERMINATED, code, message)
-        activity.token.cancel()
-
-    def _end_early(self, ending: Ending) -> None:
-        """End everything that is open; what has a running job ends when that job has stopped."""
-        self.ending = ending
-        for activity in list(self.agenda.activities.values()):
-            activity.interrupted_by = None
-            if activity.job is None:
-                self._terminate(activity, ending)
-            else:
-                self.agenda.disarm_timers(activity)
-                self.agenda.stop_job(activity)
-        if self.agenda.activities:
-            self._becomes(InstanceState.TERMINATING)
-
-    def end_now(self, state: OutcomeState, ending: Ending) -> None:
-        """End everything at once; nobody waits for running jobs."""
-        self.ending = ending
-        for activity in list(self.agenda.activities.values()):
-            self.agenda.end(activity, ActivityState.TERMINATED, ending.error_code, ending.message)
-        self._finish(state)
-
-    def _finish(self, state: OutcomeState) -> None:
-        ending = self.ending
-        error = _error_of(self.root.local.get("error")) if ending is None else ending.error()
-        incident_key = None if ending is None else ending.incident_key
-        end_element_id = self.end_element_id if ending is None else None
-        self._becomes(InstanceState(state))
-        self.outcome = Outcome(state, end_element_id, error, ReadOnly(self.root.local), incident_key)
-        self.agenda.ledger.instance_ended(self.outcome)
-        self.execution.close()
-
-    def _incident(self, activity: Activity, code: Code, message: str) -> bool | None:
+    def incident(
+        self, activity: Activity, code: Code, message: str, phase: str = "enter", results: Variables | None = None
+    ) -> bool | None:
         """An online instance ends with it (False); any other waits for a person (None), if one could mend it."""
         key = self.agenda.mint()
         self.agenda.ledger.incident_raised(key, activity, code.value, message)
         if not self.online and code is not Code.LIMIT_EXCEEDED:
             activity.becomes(ActivityState.INCIDENT)
+            activity.stuck = Stuck(key, phase, code.value, message, self.agenda.at_us, results or {})
+            self.agenda.incidents[key] = activity
             return None
+        token = activity.token
         self.agenda.end(activity, ActivityState.FAILED, code.value, message)
-        activity.token.error()
-        self._end_early(Ending(code.value, message, key))
+        self.end_early(code.value, message, key)
+        if not token.is_ready:
+            token.error()
         return False
 
     def poison(self, message: str) -> None:
@@ -239,110 +331,42 @@ class Course:
         key = self.agenda.mint()
         self.agenda.stop_running_jobs()
         self.agenda.ledger.incident_raised(key, None, Code.ENGINE_FAULT.value, message)
-        self.end_now("terminated", Ending(Code.ENGINE_FAULT.value, message, key))
+        self.end_now("terminated", Code.ENGINE_FAULT.value, message, key)
 
-    # --- elements ---------------------------------------------------------------------------------------------
+    # --- endings ----------------------------------------------------------------------------------------------
 
-    def enter(self, token: Token) -> bool | None:
-        """A token has reached its element. True: passed it; None: waits in it; False: failed there."""
-        activity = self.agenda.activate(token, self.root)
-        if self.agenda.visits > self.max_activity_instances:
-            limit = f"more than {self.max_activity_instances} activity instances"
-            return self._incident(activity, Code.LIMIT_EXCEEDED, limit)
-        return _ENTER[activity.node.type](self, activity)
+    def _becomes(self, state: InstanceState) -> None:
+        self.state = next_instance_state(self.state, state)
 
-    def _enter_start_event(self, activity: Activity) -> bool | None:
-        return self._complete(activity, {})
+    def end_early(self, code: str, message: str, incident_key: Key | None = None) -> None:
+        """End everything that is open; what has a running job ends when that job has stopped."""
+        self.ending = ending = Ending(code, message, incident_key)
+        self.clear(self.root, ending.error_code, ending.message)
+        if self.root.tokens and self.state is InstanceState.ACTIVE:
+            self._becomes(InstanceState.TERMINATING)
 
-    def _enter_catch_event(self, activity: Activity) -> bool | None:
-        return self._arm(activity, None)
+    def end_now(self, state: OutcomeState, code: str, message: str, incident_key: Key | None = None) -> None:
+        """End everything at once; nobody waits for running jobs."""
+        self.ending = Ending(code, message, incident_key)
+        for scope in self.open_scopes():
+            for activity in list(scope.activities.values()):
+                self.agenda.end(activity, _TERMINATED, code, message)
+            if containers.is_called(scope):
+                self.agenda.ledger.process_ended(scope, "terminated")
+        self._finish(state)
 
-    def _enter_boundary_event(self, activity: Activity) -> bool | None:
-        caught: Caught = activity.token.payload
-        activity.started_at_us = caught.at_us
-        return self._complete(activity, caught.variables)
-
-    def _enter_service_task(self, activity: Activity) -> bool | None:
-        node = activity.node
-        if node.inputs:
-            try:
-                local = mapped(node.inputs, self.root.local, self._context(activity))
-            except EvaluationFailed as failure:
-                return self._incident(activity, Code.EXPRESSION_FAILED, str(failure))
-            activity.scope = Scope(self.root, local)
-        for boundary in self.program.timers_of(node.id):
-            failed = self._arm(activity, boundary)
-            if activity.state is not ActivityState.ACTIVE:
-                return failed
-        self.agenda.start_job(activity)
-        return None
-
-    def _enter_exclusive_gateway(self, activity: Activity) -> bool | None:
-        node, flows = activity.node, self.program.definition.flows
-        context = self._context(activity)
-        taken = node.default_flow
-        try:
-            for flow_id in node.outgoing:
-                if flow_id != node.default_flow and holds(flows[flow_id], self.root.local, context):
-                    taken = flow_id
-                    break
-        except EvaluationFailed as failure:
-            return self._incident(activity, Code.CONDITION_FAILED, str(failure))
-        if taken is None:
-            return self._incident(activity, Code.CONDITION_FAILED, no_flow_holds(context))
-        activity.token.flow_id = taken
-        activity.taken_flow_ids = (taken,)
-        return self._complete(activity, {})
-
-    def _enter_end_event(self, activity: Activity) -> bool | None:
-        node = activity.node
-        if node.error_code is not None:
-            message = f"nothing catches {node.error_code}, thrown by {node.id}"
-            return self._incident(activity, Code.UNHANDLED_BPMN_ERROR, message)
-        self.end_element_id = node.id
-        return self._complete(activity, {})
-
-    def _arm(self, activity: Activity, boundary: FlowNode | None) -> bool | None:
-        """Arm the timer of an activity or of one of its boundary events."""
-        event = boundary or activity.node
-        if event.timer is None:
-            raise AssertionError(f"{event.id} waits for no timer")
-        at_us = self.agenda.at_us
-        try:
-            due_at_us = due(event.timer, activity.scope.visible(), self._context(activity), at_us)
-        except EvaluationFailed as failure:
-            return self._incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
-        self.agenda.arm_timer(activity, boundary, due_at_us)
-        return None
-
-    def _complete(self, activity: Activity, results: Variables) -> bool | None:
-        """Write what the activity leaves behind and end it. True, or what its incident means for its token."""
-        node, scope = activity.node, activity.scope
-        if node.outputs:
-            visible = {**scope.visible(), **results}
-            try:
-                changes = mapped(node.outputs, visible, self._context(activity))
-            except EvaluationFailed as failure:
-                return self._incident(activity, Code.EXPRESSION_FAILED, str(failure))
-            activity.written = (scope.parent or scope).write(changes)
-        elif results:
-            activity.written = scope.write(results) or None
-        activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
-        self.agenda.end(activity, _COMPLETED, None, None)
-        return True
-
-    def _context(self, activity: Activity) -> EvaluationContext:
-        return context_at(self.agenda.at_us, Chance(self.key, activity))
-
-
-_ENTER: dict[ElementType, Callable[[Course, Activity], bool | None]] = {
-    ElementType.START_EVENT: Course._enter_start_event,
-    ElementType.END_EVENT: Course._enter_end_event,
-    ElementType.SERVICE_TASK: Course._enter_service_task,
-    ElementType.EXCLUSIVE_GATEWAY: Course._enter_exclusive_gateway,
-    ElementType.INTERMEDIATE_CATCH_EVENT: Course._enter_catch_event,
-    ElementType.BOUNDARY_EVENT: Course._enter_boundary_event,
-}
+    def _finish(self, state: OutcomeState) -> None:
+        ending, variables = self.ending, self.root.variables.local
+        error = _error_of(variables.get("error")) if ending is None else ending.error()
+        incident_key = None if ending is None else ending.incident_key
+        end_element_id = self.end_element_id if ending is None else None
+        self.agenda.drop_waits(self.root)
+        self.root.left = True
+        self._becomes(InstanceState(state))
+        self.outcome = Outcome(state, end_element_id, error, ReadOnly(variables), incident_key)
+        self.agenda.ledger.instance_ended(self.outcome)
+        self.halted = True
+        self.execution.close()
 
 
 def _error_of(variable: Any) -> dict[str, Any] | None:

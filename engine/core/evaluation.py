@@ -1,16 +1,17 @@
 """Owns what an expression of a diagram sees, and what its result means where it stands: mapping, condition, timer.
 Never parses FEEL, writes a variable or decides what follows from a failure.
-Called by the course of an instance.
+Called by the course of an instance and its elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from engine.bpmn.definition import IoMapping, SequenceFlow, Static, TimerDefinition
 from engine.core.chance import Chance
-from engine.core.due import due_at_us
+from engine.core.due import due_at_us, next_cycle
 from engine.feel import EvaluationContext, Expression, kind_of, to_json
 
 
@@ -57,16 +58,58 @@ def _placed(present: Any, path: list[str], value: Any) -> Any:
 
 
 def holds(flow: SequenceFlow, visible: dict[str, Any], context: EvaluationContext) -> bool:
-    """Whether a sequence flow's condition is true; null counts as not true, anything else is a fault.
+    """Whether a sequence flow's condition is true. Raises EvaluationFailed for anything but a boolean."""
+    return flow.condition is None or truth(flow.condition, visible, context, f"the condition of `{flow.id}`")
 
-    Raises EvaluationFailed.
-    """
-    if flow.condition is None:
-        return True
-    value = _value(flow.condition, visible, context)
-    if value is True or value is False or value is None:
+
+def truth(condition: Expression, visible: dict[str, Any], context: EvaluationContext, what: str) -> bool:
+    """Whether a condition is true. Raises EvaluationFailed for anything but a boolean."""
+    value = condition.evaluate(visible, context)
+    if value is True or value is False:
         return value is True
-    raise EvaluationFailed(f"the condition of `{flow.id}` is a {kind_of(value)}, not a boolean")
+    raise EvaluationFailed(f"{what} is {_a(value)}, not a boolean{_reasons(context)}")
+
+
+def result(
+    expression: Expression | Static, visible: dict[str, Any], context: EvaluationContext, what: str = "the result"
+) -> Any:
+    """What an expression says, as JSON. Raises EvaluationFailed."""
+    value = _value(expression, visible, context)
+    try:
+        return to_json(value)
+    except ValueError as error:
+        raise EvaluationFailed(f"{what}: {error}") from error
+
+
+def collection(expression: Expression, visible: dict[str, Any], context: EvaluationContext) -> list[Any]:
+    """The items of a multi-instance activity. Raises EvaluationFailed when it is no list."""
+    value = result(expression, visible, context, "the input collection")
+    if not isinstance(value, list):
+        raise EvaluationFailed(f"the input collection is {_a(value)}, not a list{_reasons(context)}")
+    return value
+
+
+def event_name(source: Expression | Static | None, visible: dict[str, Any], context: EvaluationContext) -> str:
+    """The name of a message or signal. Raises EvaluationFailed when it is no text."""
+    value = None if source is None else _value(source, visible, context)
+    if isinstance(value, str) and value:
+        return value
+    raise EvaluationFailed(f"the name is {_a(value)}, not a text{_reasons(context)}")
+
+
+def correlation_key(source: Expression | None, visible: dict[str, Any], context: EvaluationContext) -> str:
+    """The text that a message is matched by; a number counts as its text. Raises EvaluationFailed."""
+    value = None if source is None else source.evaluate(visible, context)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return format(Decimal(value).normalize(), "f")
+    raise EvaluationFailed(f"the correlation key is {_a(value)}, not a text or a number{_reasons(context)}")
+
+
+def _a(value: Any) -> str:
+    kind = kind_of(value)
+    return kind if value is None else f"a {kind}"
 
 
 def no_flow_holds(context: EvaluationContext) -> str:
@@ -79,5 +122,19 @@ def due(timer: TimerDefinition, visible: dict[str, Any], context: EvaluationCont
     value = _value(timer.value, visible, context)
     try:
         return due_at_us(timer.kind, value, at_us)
+    except ValueError as error:
+        raise EvaluationFailed(f"{error}{_reasons(context)}") from error
+
+
+def first_of_cycle(
+    timer: TimerDefinition, visible: dict[str, Any], context: EvaluationContext, at_us: int
+) -> tuple[Any, int, int | None]:
+    """What a cycle says, when it is first due, and how often it fires after that (null: for ever).
+
+    Raises EvaluationFailed.
+    """
+    value = _value(timer.value, visible, context)
+    try:
+        return value, *next_cycle(value, at_us)
     except ValueError as error:
         raise EvaluationFailed(f"{error}{_reasons(context)}") from error

@@ -11,8 +11,10 @@ from engine.records import (
     ActivityEnded,
     AttemptMade,
     Command,
+    Decision,
     DecisionMade,
     Fact,
+    IncidentEnded,
     IncidentRaised,
     InstanceEnded,
     InstanceStarted,
@@ -26,6 +28,7 @@ from engine.records import (
 
 if TYPE_CHECKING:
     from engine.core.activity import Activity
+    from engine.core.flow_scope import FlowScope
 
 
 class Ledger:
@@ -73,7 +76,7 @@ class Ledger:
             self._fact(UsageMeasured(key, element_id, self.attempts, usage))
 
     def activity_ended(self, activity: Activity, error_code: str | None, message: str | None) -> None:
-        node = activity.node
+        node, outer = activity.node, activity.outer
         job_key = queued = started = finished = None
         if activity.report is not None:
             job_key, report = activity.report
@@ -96,14 +99,41 @@ class Ledger:
                 message,
                 activity.taken_flow_ids,
                 activity.written,
+                outer.fact_key,
+                outer.fact_process_id,
             )
         )
+
+    def process_ended(self, scope: FlowScope, state: str) -> None:
+        """A called process is over: its own row, as the activity instance that it is inside its caller."""
+        definition = scope.program.definition
+        caller = None if scope.owner is None else scope.owner.key
+        self._fact(
+            ActivityEnded(
+                scope.key,
+                definition.process_id,
+                "PROCESS",
+                definition.name,
+                state,
+                scope.started_at_us,
+                self.at_us,
+                scope_key=caller,
+                process_id=definition.process_id,
+            )
+        )
+
+    def decided(self, activity: Activity, decision: Decision) -> None:
+        """A choice that the engine itself made for an activity."""
+        self._fact(DecisionMade(activity.key, activity.node.id, decision))
 
     def incident_raised(self, key: Key, activity: Activity | None, error_code: str, message: str) -> None:
         if activity is None:
             self._fact(IncidentRaised(key, None, None, error_code, message))
         else:
             self._fact(IncidentRaised(key, activity.key, activity.node.id, error_code, message))
+
+    def incident_ended(self, key: Key, activity: Activity, resolved: bool) -> None:
+        self._fact(IncidentEnded(key, activity.key, activity.node.id, resolved))
 
     def instance_ended(self, outcome: Outcome) -> None:
         error = outcome.error or {}

@@ -5,10 +5,12 @@ Called by the runtime for every command of a live instance, and by replay for ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, assert_never
 
-from engine.bpmn.definition import ProcessDefinition
+from engine.bpmn.definition import ElementType, ProcessDefinition
 from engine.bpmn.spiff import Program
+from engine.core.containers import is_called
 from engine.core.course import Course
 from engine.core.lifecycle import COMMANDS_ACCEPTED_IN, ENDED, InstanceState
 from engine.core.scopes import copied, frozen
@@ -19,17 +21,24 @@ from engine.records import (
     Cancel,
     Command,
     Decision,
+    EventReceived,
+    IncidentResolved,
     Job,
     JobCompleted,
     JobFailed,
     JobReport,
     JobStopped,
     Key,
+    OpenActivity,
+    OpenIncident,
     Outcome,
+    RetriesSet,
     Start,
     Step,
+    Subscription,
     Timer,
     TimerFired,
+    VariablesSet,
 )
 
 
@@ -93,12 +102,89 @@ class ProcessInstance:
     @property
     def open_timers(self) -> tuple[Timer, ...]:
         """Timers that are armed, in order of arming."""
-        return tuple(timer for timer, _, _ in self._course.agenda.timers.values())
+        return tuple(self._course.agenda.open_records(Timer))
+
+    @property
+    def open_subscriptions(self) -> tuple[Subscription, ...]:
+        """Messages and signals that are waited for, in order of opening."""
+        return tuple(self._course.agenda.open_records(Subscription))
+
+    @property
+    def open_activities(self) -> tuple[OpenActivity, ...]:
+        """Activity instances that have not ended, called processes among them; outer before inner."""
+        found = []
+        for scope in self._course.open_scopes():
+            process_id = scope.program.definition.process_id
+            if is_called(scope) and scope.owner is not None:
+                name = scope.program.definition.name
+                found.append(
+                    OpenActivity(
+                        scope.key,
+                        process_id,
+                        ElementType.PROCESS.value,
+                        name,
+                        scope.owner.state.value,
+                        scope.started_at_us,
+                        scope.owner.key,
+                        scope.key,
+                        process_id,
+                        None,
+                    )
+                )
+            for activity in scope.activities.values():
+                node = activity.node
+                found.append(
+                    OpenActivity(
+                        activity.key,
+                        node.id,
+                        node.type.value,
+                        node.name,
+                        activity.state.value,
+                        activity.started_at_us,
+                        scope.key,
+                        scope.process_key,
+                        process_id,
+                        activity.stuck and activity.stuck.incident_key,
+                    )
+                )
+        return tuple(found)
+
+    @property
+    def open_incidents(self) -> tuple[OpenIncident, ...]:
+        """Incidents that wait for a person, in order of raising."""
+        return tuple(
+            OpenIncident(
+                key,
+                activity.key,
+                activity.node.id,
+                activity.stuck.code,
+                activity.stuck.message,
+                activity.stuck.raised_at_us,
+                activity.report and activity.report[0],
+                activity.outer.process_key,
+                activity.outer.program.definition.process_id,
+            )
+            for key, activity in self._course.agenda.incidents.items()
+            if activity.stuck is not None
+        )
+
+    @property
+    def scopes(self) -> dict[Key, dict[str, Any]]:
+        """A copy of the variables by the key of what has them: the process instance, called ones, open activities."""
+        course = self._course
+        found = {}
+        for scope in course.open_scopes():
+            if scope.owner is None or is_called(scope):
+                found[scope.key] = copied(scope.variables.local)
+            elif scope.items is not None and scope.items.outputs is not None and scope.owner.node.loop is not None:
+                found[scope.key] = {str(scope.owner.node.loop.output_collection): copied(scope.items.outputs)}
+            found |= {key: copied(activity.local) for key, activity in scope.activities.items() if activity.local}
+        return found
 
     @property
     def variables(self) -> dict[str, Any]:
         """A copy of the process variables."""
-        return {name: copied(value) for name, value in self._course.root.local.items()}
+        return {name: copied(value) for name, value in self._course.root.variables.local.items()}
 
     def snapshot(self) -> tuple[Any, ...]:
         """The whole state as plain values: equal for two instances that can never be told apart by a command."""
@@ -109,11 +195,12 @@ class ProcessInstance:
             course.key,
             course.online,
             course.max_activity_instances,
+            course.terminate_after_id,
             course.ending,
             course.end_element_id,
             outcome,
         )
-        return (*head, self.variables, course.agenda.picture())
+        return (*head, course.root.picture(), course.agenda.picture())
 
     # --- the guard: nothing is changed here -------------------------------------------------------------------
 
@@ -137,13 +224,31 @@ class ProcessInstance:
                 return command._replace(variables=frozen(command.variables), report=_frozen_report(command.report))
             case JobFailed():
                 self._job_must_run(command.job_key)
-                return command._replace(report=_frozen_report(command.report))
+                return command._replace(report=_frozen_report(command.report), variables=frozen(command.variables))
             case Start():
-                self._definition_must_match(command)
+                self._start_must_fit(command)
                 return command._replace(variables=frozen(command.variables))
             case TimerFired():
-                if command.timer_key not in course.agenda.timers:
-                    raise Rejected(Code.STALE, f"the timer {command.timer_key} is not armed")
+                self._must_wait_for(Timer, command.timer_key, "timer")
+            case EventReceived():
+                self._must_wait_for(Subscription, command.subscription_key, "subscription")
+                return command._replace(variables=frozen(command.variables))
+            case VariablesSet():
+                try:
+                    course.holder_of(command.scope_key)
+                except KeyError:
+                    raise Rejected(Code.STALE, f"nothing with the key {command.scope_key} is open") from None
+                return command._replace(variables=frozen(command.variables))
+            case RetriesSet():
+                if command.retries < 1:
+                    raise Rejected(Code.INVALID_ARGUMENT, f"retries must be 1 or more, not {command.retries}")
+                try:
+                    course.activity_of_job(command.job_key)
+                except KeyError:
+                    raise Rejected(Code.STALE, f"the job {command.job_key} belongs to nothing that is open") from None
+            case IncidentResolved():
+                if command.incident_key not in course.agenda.incidents:
+                    raise Rejected(Code.STALE, f"the incident {command.incident_key} is not open")
             case JobStopped():
                 self._job_must_be_stopping(command.job_key)
                 return command._replace(report=_frozen_report(command.report))
@@ -162,14 +267,44 @@ class ProcessInstance:
         if not self._course.agenda.jobs[job_key].is_stopping:
             raise Rejected(Code.INVALID_ARGUMENT, f"nobody asked the job {job_key} to stop")
 
-    def _definition_must_match(self, start: Start) -> None:
-        definition = self._course.program.definition
+    def _must_wait_for(self, kind: type[Any], key: Key, what: str) -> None:
+        wait = self._course.agenda.waits.get(key)
+        if wait is None or type(wait.record) is not kind:
+            raise Rejected(Code.STALE, f"the {what} {key} is not open")
+
+    def _start_must_fit(self, start: Start) -> None:
+        program = self._course.program
+        definition = program.definition
         if start.definition.content_hash != definition.content_hash:
             found = f"{start.definition.process_id} {start.definition.content_hash[:12]}"
             raise Rejected(
                 Code.INVALID_ARGUMENT,
                 f"this is {definition.process_id} {definition.content_hash[:12]}, the command is for {found}",
             )
+        problems = [f"there is no element `{each}`" for each in _named_by(start) if each not in definition.nodes]
+        if not problems:
+            problems = [f"`{each}`: {why}" for each in start.start_element_ids for why in _no_start(program, each)]
+        if not start.start_element_ids and start.start_event_id is None and not definition.start_id:
+            problems.append(
+                "the process has no start event without a symbol: something has to trigger one of the others"
+            )
+        if problems:
+            raise Rejected(Code.INVALID_ARGUMENT, f"{definition.process_id}: {'; '.join(problems)}")
+
+
+def _named_by(start: Start) -> tuple[str, ...]:
+    return (*start.start_element_ids, *filter(None, (start.start_event_id, start.terminate_after_id)))
+
+
+def _no_start(program: Program, element_id: str) -> Iterator[str]:
+    """Why an instance cannot begin before an element."""
+    node = program.definition.nodes[element_id]
+    if node.type in (ElementType.START_EVENT, ElementType.BOUNDARY_EVENT, ElementType.EVENT_SUB_PROCESS):
+        yield "an instance cannot begin before a start event, a boundary event or an event sub-process"
+    if node.for_compensation:
+        yield "a compensation handler begins only by compensation"
+    if any(each.loop is not None for each in program.structure.around(node)):
+        yield "it is inside a multi-instance sub-process, which begins with its items"
 
 
 def _frozen_report(report: JobReport) -> JobReport:

@@ -12,11 +12,15 @@ from engine.records import (
     BpmnErrorThrown,
     Cancel,
     Command,
+    EventReceived,
+    IncidentResolved,
     JobCompleted,
     JobFailed,
     JobStopped,
+    RetriesSet,
     Start,
     TimerFired,
+    VariablesSet,
 )
 
 
@@ -31,7 +35,7 @@ class InstanceState(StrEnum):
 
 class ActivityState(StrEnum):
     ACTIVE = "active"
-    TERMINATING = "terminating"  # its job was asked to stop and has not reported yet
+    TERMINATING = "terminating"  # what runs in it was asked to stop and has not reported yet
     INCIDENT = "incident"  # waits for a person
     COMPLETED = "completed"
     TERMINATED = "terminated"  # ended by something else: a timer, a cancellation, the end of its instance
@@ -65,7 +69,7 @@ ACTIVITY_TRANSITIONS: dict[ActivityState, frozenset[ActivityState]] = {
         }
     ),
     ActivityState.TERMINATING: frozenset({ActivityState.TERMINATED}),
-    ActivityState.INCIDENT: frozenset({ActivityState.TERMINATED}),
+    ActivityState.INCIDENT: frozenset({ActivityState.ACTIVE, ActivityState.TERMINATED}),
     ActivityState.COMPLETED: frozenset(),
     ActivityState.TERMINATED: frozenset(),
     ActivityState.FAILED: frozenset(),
@@ -80,6 +84,10 @@ COMMANDS_ACCEPTED_IN: dict[type[Command], frozenset[InstanceState]] = {
     BpmnErrorThrown: _RUNNING,
     JobStopped: _RUNNING,
     TimerFired: frozenset({InstanceState.ACTIVE}),
+    EventReceived: frozenset({InstanceState.ACTIVE}),
+    VariablesSet: frozenset({InstanceState.ACTIVE}),
+    RetriesSet: frozenset({InstanceState.ACTIVE}),
+    IncidentResolved: frozenset({InstanceState.ACTIVE}),
     Cancel: frozenset({InstanceState.ACTIVE}),
     Abort: _RUNNING,
 }

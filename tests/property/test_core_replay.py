@@ -129,10 +129,10 @@ def illegal(draw: Any, instance: ProcessInstance, definition: ProcessDefinition,
 
 def check_waiting(instance: ProcessInstance) -> None:
     """An open instance waits for something that has a name."""
-    activities = list(instance._course.agenda.activities.values())
+    activities = instance._course.open_activities()
     assert activities
     for activity in activities:
-        assert activity.job is not None or activity.timers or activity.state is ActivityState.INCIDENT
+        assert activity.job is not None or activity.waits or activity.state is ActivityState.INCIDENT
 
 
 def check_laws(records: list[Any], steps: list[Step], instance: ProcessInstance) -> None:
@@ -141,7 +141,7 @@ def check_laws(records: list[Any], steps: list[Step], instance: ProcessInstance)
     assert len(ended) == len(set(ended))
     assert [record.position for record in records if record.position > 0] == list(range(1, len(facts) + 1))
     assert all(not isinstance(fact, InstanceEnded) for fact in facts[:-1])
-    open_activities = instance._course.agenda.activities
+    open_activities = [activity.key for activity in instance._course.open_activities()]
     assert len(ended) + len(open_activities) == instance._course.agenda.visits
     started = [job.key for step in steps for job in step.start]
     armed = [timer.key for step in steps for timer in step.arm]

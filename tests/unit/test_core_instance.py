@@ -305,11 +305,14 @@ def test_two_flows_between_the_same_elements_are_told_apart() -> None:
     assert run.facts(ActivityEnded)[1].taken_flow_ids == ("yes",)
 
 
-def test_a_condition_that_is_null_is_not_true() -> None:
+def test_a_condition_that_is_null_is_an_incident_and_never_the_default_flow() -> None:
     diagram = Diagram().start().gateway("choice").end("a").end("b").path("started", "choice")
     diagram.flow("choice", "a", "=missing > 3").flow("choice", "b", default=True)
 
-    assert Driven(diagram).outcome.end_element_id == "b"
+    (incident,) = Driven(diagram).facts(IncidentRaised)
+    assert incident.error_code == "CONDITION_FAILED"
+    assert "`choice_to_a` is null" in incident.message
+    assert "missing" in incident.message
 
 
 @pytest.mark.parametrize(

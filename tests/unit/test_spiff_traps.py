@@ -31,7 +31,7 @@ def run_to_end(program: Program, *, online: bool = True, most: int = ROOMY) -> P
 
 
 def tokens_of(instance: ProcessInstance) -> list[Token]:
-    return list(instance._course.execution.tasks.values())
+    return [activity.token for activity in instance._course.open_activities()]
 
 
 def test_a_straight_chain_of_a_thousand_tasks_is_built_and_runs() -> None:

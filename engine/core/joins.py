@@ -1,0 +1,115 @@
+"""Owns gateways at which tokens wait for each other: parallel joins, inclusive joins, and joins that can never go on.
+Never evaluates a condition.
+Called by the course of an instance.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from engine.bpmn.definition import ElementType, FlowNode
+from engine.bpmn.spiff import Token
+from engine.core.elements import ENTER
+from engine.core.flow_scope import FlowScope
+from engine.errors import Code
+
+if TYPE_CHECKING:
+    from engine.core.course import Course
+
+
+def arrive(course: Course, token: Token) -> bool:
+    """A token has reached a join. Whether it goes on, for all that have arrived; else it is parked."""
+    node, scope = token.node, token.scope
+    if not token.came_by:  # the instance was started here
+        return True
+    flows = scope.arrivals.setdefault(node.id, {})
+    if node.type is ElementType.PARALLEL_GATEWAY and len(flows) + (token.came_by not in flows) == len(node.incoming):
+        waiting = [flow_id for flow_id in flows if flow_id != token.came_by]
+        _merge(course, scope, node, waiting)
+        return True
+    flows.setdefault(token.came_by, deque()).append(token)
+    scope.parked += 1
+    course.joining[scope.key] = scope
+    return False
+
+
+def _merge(course: Course, scope: FlowScope, node: FlowNode, flow_ids: list[str]) -> None:
+    """Take one token of each of these flows away: another one goes on for them."""
+    flows = scope.arrivals[node.id]
+    for flow_id in flow_ids:
+        _taken(scope, node, flow_id).cancel()
+    if not flows:
+        del scope.arrivals[node.id]
+    if not scope.parked:
+        course.joining.pop(scope.key, None)
+
+
+def _taken(scope: FlowScope, node: FlowNode, flow_id: str) -> Token:
+    waiting = scope.arrivals[node.id][flow_id]
+    token = waiting.popleft()
+    scope.parked -= 1
+    if not waiting:
+        del scope.arrivals[node.id][flow_id]
+    return token
+
+
+def forget(course: Course, scope: FlowScope) -> None:
+    """Cancel every token that is parked in a scope."""
+    if not scope.parked:
+        return
+    for flows in scope.arrivals.values():
+        for tokens in flows.values():
+            for token in tokens:
+                token.cancel()
+    scope.arrivals.clear()
+    scope.parked = 0
+    course.joining.pop(scope.key, None)
+
+
+def settle(course: Course) -> bool:
+    """No token is ready: let an inclusive join go on, or report one that never will. Whether a token is ready now."""
+    for scope in list(course.joining.values()):
+        for gateway_id in scope.arrivals:
+            node = scope.program.definition.nodes[gateway_id]
+            if node.type is ElementType.INCLUSIVE_GATEWAY and not _is_awaiting(scope, node):
+                _go_on(course, scope, node)
+                return True
+    agenda = course.agenda
+    if not (agenda.waits or agenda.jobs or agenda.incidents):
+        scope = next(iter(course.joining.values()))
+        _report(course, scope, scope.program.definition.nodes[next(iter(scope.arrivals))])
+        return True
+    return False
+
+
+def _is_awaiting(scope: FlowScope, node: FlowNode) -> bool:
+    """Whether a token may still come to an inclusive join over a flow that has none.
+
+    As BPMN 2.0.2, 13.4.3 says: such a token counts unless it can come over a flow that has one.
+    """
+    arrived = scope.arrivals[node.id]
+    reaching = scope.program.structure.reaching
+    missing = frozenset[str]().union(*(reaching(node.id, flow) for flow in node.incoming if flow not in arrived))
+    served = frozenset[str]().union(*(reaching(node.id, flow) for flow in arrived))
+    places = {activity.node.id for activity in scope.activities.values()} | set(scope.arrivals)
+    return bool((places & missing) - served)
+
+
+def _go_on(course: Course, scope: FlowScope, node: FlowNode) -> None:
+    first, *others = list(scope.arrivals[node.id])
+    token = _taken(scope, node, first)
+    _merge(course, scope, node, others)
+    if ENTER[node.type](course, course.agenda.activate(token)):
+        token.complete()
+
+
+def _report(course: Course, scope: FlowScope, node: FlowNode) -> None:
+    """An incident at a join that waits for tokens that nothing can bring any more."""
+    arrived = list(scope.arrivals[node.id])
+    missing = ", ".join(f"`{flow_id}`" for flow_id in node.incoming if flow_id not in arrived)
+    token = _taken(scope, node, arrived[0])
+    _merge(course, scope, node, arrived[1:])
+    activity = course.agenda.activate(token)
+    message = f"nothing that still runs can bring a token over {missing}; resolved, it goes on without"
+    course.incident(activity, Code.JOIN_STUCK, message)
