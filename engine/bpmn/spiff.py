@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from SpiffWorkflow.bpmn.specs import BpmnProcessSpec, defaults
+from SpiffWorkflow.bpmn.specs.event_definitions.multiple import MultipleEventDefinition
 from SpiffWorkflow.bpmn.specs.event_definitions.simple import NoneEventDefinition
 from SpiffWorkflow.bpmn.workflow import BpmnWorkflow
 from SpiffWorkflow.task import Task
@@ -213,6 +214,8 @@ class Program:
             kwargs["subworkflow_spec"] = node.id
         elif node.type is ElementType.SCRIPT_TASK:
             kwargs["script"] = ""  # evaluated by the host
+        elif node.type is ElementType.EVENT_BASED_GATEWAY:
+            kwargs["event_definition"] = MultipleEventDefinition()
         elif node.type not in _WITHOUT_EVENT and node.type is not ElementType.MULTI_INSTANCE_BODY:
             kwargs["event_definition"] = NoneEventDefinition()  # what an event waits for is the host's to know
         if node.type is ElementType.BOUNDARY_EVENT:
