@@ -19,6 +19,9 @@ ORDER = [
     {"core"},
     {"registry", "settings", "tally", "telemetry"},
     {"store"},
+    {"linking", "route_rules"},
+    {"uploads"},
+    {"deployments"},
     {
         *("alarms", "gate", "inbox", "job", "live", "meter", "notices", "parking", "recovery", "roster"),
         *("run", "runtime", "slices", "waiting"),
