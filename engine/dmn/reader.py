@@ -57,7 +57,9 @@ class FileReader:
         for element in source.children(source.root, "inputData", "decision", "businessKnowledgeModel"):
             self._add(element)
         self._check_references()
-        self._names = frozenset(name for name in self._helpful_names() if not name.isidentifier())
+        # Every name that the file itself declares, and those of them that FEEL has to be told.
+        self.declared = frozenset(self._declared_names())
+        self._names = frozenset(name for name in self.declared if not name.isidentifier())
         self._order = self._sorted()
         self._steps: dict[str, Step] = {}
         self._knowledge: dict[str, Knowledge] = {}
@@ -123,7 +125,7 @@ class FileReader:
                     message = f"it requires `{wanted}`, which is not in the file"
                     self.source.add(node.element, "dangling-reference", message, "Draw the requirement anew.")
 
-    def _helpful_names(self) -> Iterator[str]:
+    def _declared_names(self) -> Iterator[str]:
         for node in self._nodes.values():
             yield from node.names
         yield from self.types.component_names()
