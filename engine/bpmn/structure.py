@@ -40,6 +40,7 @@ class Structure:
             for node in boundaries
             if node.handler is not None and node.handler in definition.nodes
         }
+        self.compensates = bool(self._handlers)
         self._links = {
             (node.parent, node.event.link): node
             for node in nodes

@@ -96,11 +96,11 @@ class Agenda:
     def activate(self, token: Token) -> Activity:
         """Open an activity instance for a token that reached its element."""
         key = self.mint()
-        activity = Activity(key, token, self.at_us)
-        outer = activity.outer
-        element_id = activity.node.id
+        element_id = token.node.id
         self.visits += 1
-        self.entered[element_id] = activity.execution = self.entered.get(element_id, 0) + 1
+        self.entered[element_id] = execution = self.entered.get(element_id, 0) + 1
+        activity = Activity(key, token, execution, self.at_us)
+        outer = activity.outer
         outer.activities[key] = token.activity = activity
         if outer.items is not None:
             activity.index = index = token.payload
@@ -232,26 +232,18 @@ class Agenda:
 
     def step(self, outcome: Outcome | None) -> Step:
         """What this command asks of the shell, handed over once."""
-        step = Step(
+        return Step(
             self.ledger.take(),
-            tuple(self.start),
-            tuple(self.stop),
-            tuple(self.arm.values()),
-            tuple(self.disarm),
+            _handed_over(self.start),
+            _handed_over(self.stop),
+            _handed_over(self.arm),
+            _handed_over(self.disarm),
             outcome,
             self.next_key,
-            tuple(self.subscribe.values()) if self.subscribe else (),
-            tuple(self.unsubscribe) if self.unsubscribe else (),
-            tuple(self.broadcast) if self.broadcast else (),
+            _handed_over(self.subscribe),
+            _handed_over(self.unsubscribe),
+            _handed_over(self.broadcast),
         )
-        self.start.clear()
-        self.stop.clear()
-        self.arm.clear()
-        self.disarm.clear()
-        self.subscribe.clear()
-        self.unsubscribe.clear()
-        self.broadcast.clear()
-        return step
 
     def picture(self) -> tuple[Any, ...]:
         """Everything that is waited for, as values that compare."""
@@ -260,3 +252,12 @@ class Agenda:
             for wait in self.waits.values()
         )
         return self.next_key, self.visits, tuple(self.entered.items()), tuple(self.jobs), waits, tuple(self.incidents)
+
+
+def _handed_over(waiting: list[Any] | dict[Key, Any]) -> tuple[Any, ...]:
+    """What has gathered, once."""
+    if not waiting:
+        return ()
+    handed = tuple(waiting.values() if type(waiting) is dict else waiting)
+    waiting.clear()
+    return handed

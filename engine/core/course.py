@@ -193,7 +193,8 @@ class Course:
         activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
         if node.type is _END and activity.outer.fact_process_id is None:
             self.end_element_id = node.id
-        containers.remember_compensation(activity)
+        if activity.outer.program.structure.compensates:
+            containers.remember_compensation(activity)
         self._end(activity, _COMPLETED, None, None)
         if activity.index is not None and activity.outer.items is not None and activity.outer.items.satisfied:
             self.clear(activity.outer, None, "the completion condition holds")
