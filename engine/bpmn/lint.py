@@ -27,7 +27,7 @@ def lint(definition: ProcessDefinition, topics: Topics | None, *, serves_route: 
     """
     problems = [*lint_elements(definition, topics, serves_route=serves_route), *lint_paths(definition)]
     if topics is not None:
-        problems += check_variables(definition, topics)
+        problems += check_variables(definition, topics, serves_route=serves_route)
     return problems
 
 
@@ -56,10 +56,12 @@ def _refused(problems: Iterable[Problem]) -> bool:
     return any(problem.severity == "error" for problem in problems)
 
 
-def check_paths(paths: Iterable[Path | str], topics: Topics | None, *, serving: Collection[str] = ()) -> list[Problem]:
+def check_paths(
+    paths: Iterable[Path | str], topics: Topics | None, *, serving: Collection[str] | None = ()
+) -> list[Problem]:
     """Every problem of every diagram in `paths`: files, or folders with all that lies below them.
 
-    `serving` names the processes that serve a route; what they call serves it too.
+    `serving` names the processes that serve a route, and what they call serves it too; null: every process may.
     """
     problems: list[Problem] = []
     readings: dict[str, Reading] = {}
@@ -74,9 +76,11 @@ def check_paths(paths: Iterable[Path | str], topics: Topics | None, *, serving: 
     return sorted(problems, key=lambda problem: order[problem.file])
 
 
-def _judge_together(readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str]) -> list[Problem]:
-    known = [definition for reading in readings.values() for definition in reading.definitions]
-    on_route = called_transitively(serving, {each.process_id: called_processes(each) for each in known})
+def _judge_together(
+    readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str] | None
+) -> list[Problem]:
+    calls = {each.process_id: called_processes(each) for reading in readings.values() for each in reading.definitions}
+    on_route = called_transitively(calls if serving is None else serving, calls)
     problems: list[Problem] = []
     whole: dict[str, ProcessDefinition] = {}
     for file, reading in readings.items():

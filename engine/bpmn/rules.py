@@ -41,6 +41,7 @@ def lint_elements(definition: ProcessDefinition, topics: Topics | None, *, serve
                 "person-in-request",
                 "a request would stop here with an incident: it never waits for a person",
                 "Remove the user task, or start this process by itself instead of with a route.",
+                "warning",
             )
         yield from _check_correlation(definition, node)
     yield from _check_retries(definition, topics)

@@ -21,20 +21,27 @@ EPILOG = """\b
 Examples:
   conch check processes/
   conch check my.bpmn other.bpmn --json
+  conch check my.bpmn --workers      its jobs are done by workers in other languages
 """
 
 
 @click.command("check", epilog=EPILOG)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@click.option("--workers", is_flag=True, help="Leave topics that no task serves to workers: only warn.")
 @config_option
-def command(paths: tuple[Path, ...], as_json: bool, config: Path | None) -> None:
+def command(paths: tuple[Path, ...], as_json: bool, workers: bool, config: Path | None) -> None:
     """Check diagrams as a deployment would: every problem with file, element id, name, rule and remedy.
+
+    A topic that no task serves is an error, because a request would wait for it in vain. A process that serves no
+    requests may leave it to a worker: with --workers it is a warning, as when the diagram is deployed; an error stays
+    what the process that serves requests, or one that it calls, leaves undone.
 
     Exit status 0: nothing is wrong (warnings may be printed); 1: some diagram would be refused.
     """
-    importlib.import_module(load_settings(config, os.environ).tasks)
-    problems = check_paths(paths, REGISTRY.specs)
+    settings = load_settings(config, os.environ)
+    importlib.import_module(settings.tasks)
+    problems = check_paths(paths, REGISTRY.specs, serving={settings.process} if workers else None)
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
         listed = [problem._asdict() for problem in problems]

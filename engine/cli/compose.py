@@ -157,7 +157,8 @@ def embedded_config(settings: Settings) -> PostgresConfig:
 def read_processes(settings: Settings) -> list[Deployable]:
     """Every process of the processes folder. Raises DefinitionInvalid with every problem of every file."""
     folder = settings.processes
-    problems = [problem for problem in check_paths([folder], REGISTRY.specs) if problem.severity == "error"]
+    found = check_paths([folder], REGISTRY.specs, serving={settings.process})
+    problems = [problem for problem in found if problem.severity == "error"]
     deployables: list[Deployable] = []
     if not problems:
         for file in sorted(folder.rglob("*.bpmn")):

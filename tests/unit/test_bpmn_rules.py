@@ -125,7 +125,8 @@ def test_elsewhere_a_worker_may_serve_it_and_its_elements_may_be_named_at_will()
 
 
 def test_variable_that_a_task_requires_and_nothing_produces_is_a_warning() -> None:
-    definitions, (problem,) = check(GOOD, "a.bpmn", {"work": TopicSpec(frozenset("ab"), frozenset("a"), NOTHING)})
+    spec = TopicSpec(frozenset("ab"), frozenset("a"), NOTHING)
+    definitions, (problem,) = check(GOOD, "a.bpmn", {"work": spec}, serves_route=True)
     assert definitions
     assert (problem.rule, problem.severity) == ("unknown-variable", "warning")
     assert problem.message == "the task requires `a`, which nothing in the process produces"
@@ -155,7 +156,7 @@ def test_variable_is_known_from_the_start_event_a_task_or_a_mapping() -> None:
 
 
 def _rules(xml: bytes, spec: TopicSpec) -> set[str]:
-    return {problem.rule for problem in check(xml, "a.bpmn", {"work": spec})[1]}
+    return {problem.rule for problem in check(xml, "a.bpmn", {"work": spec}, serves_route=True)[1]}
 
 
 # --- loops ------------------------------------------------------------------------------------------------------
