@@ -11,14 +11,36 @@ from engine.dmn.logic import Evaluation, Logic, Run, Scope
 from engine.feel import Range, Value, kind_of
 
 
+class _NoVerdict(Exception):
+    """Internal: a condition was neither true, false nor null; the whole form is null."""
+
+
+def _verdict(condition: Logic, scope: Scope, evaluation: Evaluation, form: str) -> bool | None:
+    value = condition.run(scope, evaluation)
+    if value is None or type(value) is bool:
+        return value
+    evaluation.warn(form, f"the condition is a {kind_of(value)}, not true or false")
+    raise _NoVerdict
+
+
+def _null_without_verdict(run: Run) -> Run:
+    def guarded(scope: Scope, evaluation: Evaluation) -> Value:
+        try:
+            return run(scope, evaluation)
+        except _NoVerdict:
+            return None
+
+    return guarded
+
+
 def conditional(condition: Logic, then: Logic, otherwise: Logic) -> Run:
-    """`if`: null and anything but true take the else branch."""
+    """`if`: null takes the else branch."""
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
-        chosen = then if condition.run(scope, evaluation) is True else otherwise
+        chosen = then if _verdict(condition, scope, evaluation, "if") else otherwise
         return chosen.run(scope, evaluation)
 
-    return run
+    return _null_without_verdict(run)
 
 
 def _members(value: Value, evaluation: Evaluation, weight: int) -> Iterator[Value]:
@@ -44,11 +66,11 @@ def filtered(source: Logic, match: Logic) -> Run:
         kept: list[Value] = []
         for member in _members(value, evaluation, match.weight):
             entries = member if isinstance(member, dict) else {}
-            if match.run({**scope, **entries, "item": member}, evaluation) is True:
+            if _verdict(match, {**scope, **entries, "item": member}, evaluation, "filter"):
                 kept.append(member)
         return kept
 
-    return run
+    return _null_without_verdict(run)
 
 
 def repeated(variable: str, source: Logic, body: Logic) -> Run:
@@ -70,7 +92,7 @@ def repeated(variable: str, source: Logic, body: Logic) -> Run:
 
 
 def quantified(quantifier: str, variable: str, source: Logic, condition: Logic) -> Run:
-    """`some` and `every`: decided by the first member that decides; else null where a condition was no boolean."""
+    """`some` and `every`: decided by the first member that decides; else null where a condition was null."""
     deciding = quantifier == "some"
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
@@ -81,12 +103,10 @@ def quantified(quantifier: str, variable: str, source: Logic, condition: Logic) 
         inner = dict(scope)
         for member in _members(value, evaluation, condition.weight):
             inner[variable] = member
-            verdict = condition.run(inner, evaluation)
+            verdict = _verdict(condition, inner, evaluation, quantifier)
             if verdict is deciding:
                 return deciding
-            if type(verdict) is not bool:
-                unknown = True
-                evaluation.warn(quantifier, f"the condition is {kind_of(verdict)}, not true or false")
+            unknown = unknown or verdict is None
         return None if unknown else not deciding
 
-    return run
+    return _null_without_verdict(run)
