@@ -166,8 +166,8 @@ class Diagram:
         work = {"topic": id, "retries": retries, "inputs": mappings(inputs), "outputs": mappings(outputs)}
         return self.node(id, ElementType.SERVICE_TASK, **work | fields)
 
-    def gateway(self, id: str, type: ElementType = ElementType.EXCLUSIVE_GATEWAY) -> Diagram:
-        return self.node(id, type)
+    def gateway(self, id: str, type: ElementType = ElementType.EXCLUSIVE_GATEWAY, **fields: Any) -> Diagram:
+        return self.node(id, type, **fields)
 
     def sub_process(self, id: str, **fields: Any) -> Diagram:
         return self.node(id, ElementType.SUB_PROCESS, **fields)

@@ -79,7 +79,8 @@ def check_paths(
 def _judge_together(
     readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str] | None
 ) -> list[Problem]:
-    calls = {each.process_id: called_processes(each) for reading in readings.values() for each in reading.definitions}
+    known = [definition for reading in readings.values() for definition in reading.definitions]
+    calls = {definition.process_id: called_processes(definition) for definition in known}
     on_route = called_transitively(calls if serving is None else serving, calls)
     problems: list[Problem] = []
     whole: dict[str, ProcessDefinition] = {}
@@ -94,7 +95,7 @@ def _judge_together(
                 message = f"the process id `{definition.process_id}` already belongs to {owner.resource_name}"
                 remedy = "Give one of the two another id."
                 problems.append(_problem(Path(file), "duplicate-process-id", message, remedy))
-    return [*problems, *lint_calls(list(whole.values()))]
+    return [*problems, *lint_calls(known)]
 
 
 def _diagrams(path: Path, problems: list[Problem]) -> Iterator[Path]:
