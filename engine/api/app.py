@@ -13,11 +13,14 @@ from sqlalchemy import exc
 from starlette.routing import Route
 
 from engine.api import operations
+from engine.api.camunda.problems import nothing_there
+from engine.api.camunda.routes import routes as camunda_routes
 from engine.api.exchange import Receive, Scope, Send
 from engine.api.inference import InferenceEndpoint
 from engine.inference import Operation
 
 if TYPE_CHECKING:
+    from engine.api.camunda.services import Services
     from engine.api.gateway import Gateway
 
 _PATHS = {
@@ -57,8 +60,11 @@ class _App(FastAPI):
         return await super().__call__(scope, receive, send)
 
 
-def build_app(gateway: Gateway) -> FastAPI:
-    """The ASGI application. Inference routes are raw endpoints: no dependency injection, no models per request."""
+def build_app(gateway: Gateway, services: Services | None = None) -> FastAPI:
+    """The ASGI application. Inference routes are raw endpoints: no dependency injection, no models per request.
+
+    Without `services` there is no door for Camunda 8 clients.
+    """
     app = _App(
         title="Conch",
         version=gateway.version,
@@ -70,6 +76,11 @@ def build_app(gateway: Gateway) -> FastAPI:
         for path in (f"/v2/models/{{model}}/{verb}", f"/v2/models/{{model}}/versions/{{version}}/{verb}"):
             app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     app.include_router(operations.routes(gateway))
+    if services is not None:
+        app.state.max_body_bytes = services.max_body_bytes
+        app.include_router(camunda_routes(services))
+    for status in (404, 405):
+        app.add_exception_handler(status, nothing_there)
     for away in (exc.OperationalError, exc.InterfaceError, exc.TimeoutError):
         app.add_exception_handler(away, operations.audit_away)
     described = app.openapi

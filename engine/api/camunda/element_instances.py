@@ -1,0 +1,60 @@
+"""Owns the routes that read element instances and write variables into their scopes.
+Never guesses: without the key of a process instance or element instance there is nothing exact to answer.
+Called by Modeler's Test tab every second and by Camunda 8 clients.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from engine.api.camunda import fields
+from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.instance_view import InstanceView
+from engine.api.camunda.reading import Body, JsonObject, key_in_path, read_json
+from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.services import Instances, Services, not_found, searched
+from engine.records import VariablesSet
+
+
+class NewVariables(Body):
+    variables: JsonObject
+    local: bool = False
+
+
+def add(router: APIRouter, services: Services, instances: Instances) -> None:
+    @router.post("/element-instances/search", summary="Search the element instances of a process instance")
+    async def search(request: Request) -> Response:
+        query = read_query(await read_json(request, SearchBody), fields.ELEMENT_INSTANCE)
+        key = searched(query, "processInstanceKey", "elementInstanceKey", "elementInstanceScopeKey")
+        view = await _view(key)
+        found = [] if view is None else view.elements()
+        answer = page_of(found, query, "elementInstanceKey")
+        for item in answer["items"]:
+            del item["elementInstanceScopeKey"]
+        return json_answer(answer)
+
+    @router.get("/element-instances/{key}", summary="One element instance")
+    async def get(request: Request) -> Response:
+        key = key_in_path(request, "key")
+        view = await _view(key)
+        items = () if view is None else view.elements()
+        item = next((each for each in items if each["elementInstanceKey"] == str(key)), None)
+        if item is None:
+            raise not_found("element instance", key)
+        del item["elementInstanceScopeKey"]
+        return json_answer(item)
+
+    @router.put("/element-instances/{key}/variables", summary="Write variables at an open scope or outwards")
+    async def write(request: Request) -> Response:
+        key = key_in_path(request, "key")
+        body = await read_json(request, NewVariables)
+        root = services.runtime.find_scope(key)
+        if root is None:
+            raise not_found("open element instance or process instance", key)
+        await services.runtime.tell(root, VariablesSet, key, body.variables, body.local)
+        return no_content()
+
+    async def _view(key: int) -> InstanceView | None:
+        root = await instances.root_of_element(key)
+        return None if root is None else await instances.view(root)

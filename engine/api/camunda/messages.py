@@ -1,0 +1,85 @@
+"""Owns the routes through which the world reaches instances: messages and signals.
+Never chooses who gets one; the correlation does.
+Called by Camunda 8 clients, and by Modeler's Test tab, which reads what is waited for.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from engine.api.camunda import fields
+from engine.api.camunda.answers import json_answer
+from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, read_json
+from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.services import Instances, Services
+
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Publication(Body):
+    name: Name
+    correlation_key: str = ""
+    time_to_live: Annotated[int, Field(ge=0)] = 0
+    message_id: str | None = None
+    variables: JsonObject | None = None
+    tenant_id: Tenant | None = None
+
+
+class Correlating(Body):
+    name: Name
+    correlation_key: str = ""
+    variables: JsonObject | None = None
+    tenant_id: Tenant | None = None
+
+
+class Broadcast(Body):
+    signal_name: Name
+    variables: JsonObject | None = None
+    tenant_id: Tenant | None = None
+
+
+def add(router: APIRouter, services: Services, instances: Instances) -> None:
+    @router.post("/messages/publication", summary="Publish a message; it waits for its time to live")
+    async def publish(request: Request) -> Response:
+        body = await read_json(request, Publication)
+        key = await services.correlation.publish(
+            body.name,
+            body.correlation_key,
+            body.variables or {},
+            time_to_live_ms=body.time_to_live,
+            message_id=body.message_id or None,
+        )
+        return json_answer({"messageKey": str(key), "tenantId": DEFAULT_TENANT})
+
+    @router.post("/messages/correlation", summary="Correlate a message now; 404 when nothing waits for it")
+    async def correlate(request: Request) -> Response:
+        body = await read_json(request, Correlating)
+        correlated = await services.correlation.correlate(body.name, body.correlation_key, body.variables or {})
+        return json_answer(
+            {
+                "messageKey": str(correlated.message_key),
+                "processInstanceKey": str(correlated.process_instance_key),
+                "tenantId": DEFAULT_TENANT,
+            }
+        )
+
+    @router.post("/signals/broadcast", summary="Broadcast a signal to all that wait for it")
+    async def broadcast(request: Request) -> Response:
+        body = await read_json(request, Broadcast)
+        key = await services.correlation.broadcast(body.signal_name, body.variables or {})
+        return json_answer({"signalKey": str(key), "tenantId": DEFAULT_TENANT})
+
+    @router.post("/message-subscriptions/search", summary="Search the messages that a process instance waits for")
+    async def search(request: Request) -> Response:
+        query = read_query(await read_json(request, SearchBody), fields.MESSAGE_SUBSCRIPTION)
+        key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
+        if key is None:
+            return json_answer(page_of(await instances.open_subscriptions(), query, "messageSubscriptionKey"))
+        root = await instances.root_of_element(int(key))
+        view = None if root is None else await instances.view(root)
+        found = [] if view is None else view.subscriptions()
+        return json_answer(page_of(found, query, "messageSubscriptionKey"))

@@ -1,0 +1,43 @@
+"""Owns the list of the Camunda 8 routes: every module's, under /v2, each failing in Camunda's words.
+Never handles a request itself.
+Called by the app.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from engine.api.camunda import (
+    cluster,
+    decisions,
+    deployments,
+    element_instances,
+    expressions,
+    incidents,
+    jobs,
+    messages,
+    process_definitions,
+    process_instances,
+    user_tasks,
+    variables,
+)
+from engine.api.camunda.problems import CamundaRoute
+from engine.api.camunda.services import Instances, Services
+
+
+def routes(services: Services) -> APIRouter:
+    router = APIRouter(prefix="/v2", route_class=CamundaRoute, tags=["Camunda 8"])
+    instances = Instances(services)
+    cluster.add(router, services)
+    deployments.add(router, services)
+    process_definitions.add(router, services)
+    process_instances.add(router, services, instances)
+    element_instances.add(router, services, instances)
+    variables.add(router, instances)
+    incidents.add(router, services, instances)
+    jobs.add(router, services, instances)
+    messages.add(router, services, instances)
+    user_tasks.add(router, services, instances)
+    expressions.add(router, services, instances)
+    decisions.add(router, services)
+    return router

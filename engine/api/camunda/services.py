@@ -1,0 +1,151 @@
+"""Owns what the Camunda 8 routes share: the services behind them as one object, and how a key leads to its instance.
+Never reads a request or writes an answer, and opens nothing: every part is handed in.
+Called by the Camunda 8 routes; built by the composition root.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.api.camunda.instance_view import InstanceView, Lent
+from engine.api.camunda.problems import refused
+from engine.api.camunda.searches import Query
+from engine.bpmn.definition import ProcessDefinition
+from engine.bpmn.spiff import Program
+from engine.core.instance import ProcessInstance
+from engine.errors import Code, Rejected
+from engine.records import Key, Start
+from engine.store.definitions import Definitions, StoredDefinition
+
+if TYPE_CHECKING:
+    from engine.correlation import Correlation
+    from engine.deployments import Deployments
+    from engine.linking import Programs
+    from engine.runtime import Runtime
+    from engine.settings import DefaultSettings
+    from engine.store.queries import Queries
+    from engine.store.search import Search
+    from engine.work import Work
+
+VARIABLES_REMEMBERED = 10_000
+
+
+class Services(NamedTuple):
+    """Everything behind the Camunda 8 routes. Belongs to one event loop."""
+
+    deployments: Deployments
+    definitions: Definitions
+    programs: Programs
+    runtime: Runtime
+    work: Work
+    correlation: Correlation
+    queries: Queries
+    search: Search
+    defaults: DefaultSettings
+    max_body_bytes: int
+    mint: Callable[[], Key]
+    now_us: Callable[[], int]
+    not_ready_because: Callable[[], list[str]]
+
+
+class Instances:
+    """Finds process instances, wherever they are: in memory, parked, with another gateway, or ended."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._variables: OrderedDict[Key, Key] = OrderedDict()  # key of a variable that was told -> root instance
+
+    async def root_of(self, key: Key) -> Key | None:
+        """The instance that a process instance is, or is part of as a called process; null when there is none."""
+        services = self._services
+        root = services.runtime.find_scope(key)
+        return root if root is not None else await services.search.root_of(key)
+
+    async def view(self, root: Key) -> InstanceView | None:
+        """One instance with the called ones inside it; null when nobody knows it.
+
+        Its state is read first and the audit after it, so that what ends in between is seen as ended. Raises
+        Rejected(ENGINE_FAULT) for an instance whose commands this version cannot read.
+        """
+        services = self._services
+        state = await services.runtime.read(root)
+        try:
+            stored = await services.queries.load_instance(root)
+        except ValueError as error:
+            raise Rejected(Code.ENGINE_FAULT, f"process instance {root} cannot be read: {error}") from None
+        if stored is None:
+            return None
+        program = await services.programs.of_start(services.definitions, stored.start)
+        if state is None:
+            state = ProcessInstance(program)
+            for logged in stored.commands:
+                state.apply(logged.command, logged.at_us)
+        return InstanceView(stored, state, await self.definitions_of(stored.start), _processes(program))
+
+    async def found(self, key: Key) -> InstanceView:
+        """The instance of a process instance key. Raises Rejected(NOT_FOUND)."""
+        root = await self.root_of(key)
+        view = None if root is None else await self.view(root)
+        if view is None:
+            raise not_found("process instance", key)
+        return view
+
+    async def definitions_of(self, start: Start) -> dict[Key, StoredDefinition]:
+        refs = (start.definition, *(call.target for call in start.calls))
+        found = {ref.key: await self._services.deployments.definition(ref.key) for ref in refs}
+        return {key: definition for key, definition in found.items() if definition is not None}
+
+    async def root_of_element(self, key: Key) -> Key | None:
+        """The instance that a process instance or element instance is part of; null when there is none."""
+        root = await self.root_of(key)
+        return root if root is not None else await self._services.search.root_of_activity(key)
+
+    async def root_of_job(self, key: Key) -> Key | None:
+        """The instance with this job, or user task, open or ended; null when there is none."""
+        root = self._services.runtime.find_job(key)
+        return root if root is not None else await self._services.search.root_of_job(key)
+
+    def lent(self, root: Key) -> dict[Key, Lent]:
+        """The jobs of an instance that workers have at the moment."""
+        jobs = self._services.work.jobs(instance_key=root)
+        return {
+            each.job.key: Lent(each.worker or "", each.deadline_at_us)
+            for each in jobs
+            if each.deadline_at_us is not None
+        }
+
+    def remember(self, variable_key: Key, root: Key) -> None:
+        """A client has been told of this variable, and may ask for it by its key."""
+        self._variables[variable_key] = root
+        self._variables.move_to_end(variable_key)
+        if len(self._variables) > VARIABLES_REMEMBERED:
+            self._variables.popitem(last=False)
+
+    def root_of_variable(self, variable_key: Key) -> Key | None:
+        return self._variables.get(variable_key)
+
+
+def _processes(program: Program) -> dict[str, ProcessDefinition]:
+    """What a program and everything that it calls mean, by process id."""
+    processes: dict[str, ProcessDefinition] = {}
+    waiting = [program]
+    while waiting:
+        each = waiting.pop()
+        if each.definition.process_id not in processes:
+            processes[each.definition.process_id] = each.definition
+            waiting += each.calls.values()
+    return processes
+
+
+def not_found(what: str, key: Key) -> Rejected:
+    return Rejected(Code.NOT_FOUND, f"there is no {what} with the key {key}")
+
+
+def searched(query: Query, *fields: str) -> Key:
+    """The key that says in which process instance to search. Raises Rejected when the filter names none of `fields`."""
+    for field in fields:
+        if (text := query.exact(field)) is not None:
+            return int(text)
+    raise refused([f"the filter must name one {' or one '.join(fields)}: this search looks into one process instance"])

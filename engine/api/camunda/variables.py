@@ -1,0 +1,43 @@
+"""Owns the routes that read variables: search within a process instance, and one by its key.
+Never logs a value, and never cuts one unless the client wants it cut.
+Called by Modeler's Test tab every second and by Camunda 8 clients.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from engine.api.camunda import fields
+from engine.api.camunda.answers import json_answer
+from engine.api.camunda.items import truncated
+from engine.api.camunda.reading import flag_in_query, key_in_path, read_json
+from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.services import Instances, not_found, searched
+
+
+def add(router: APIRouter, instances: Instances) -> None:
+    @router.post("/variables/search", summary="Search the variables of a process instance, called ones included")
+    async def search(request: Request) -> Response:
+        cut = flag_in_query(request, "truncateValues", True)
+        query = read_query(await read_json(request, SearchBody), fields.VARIABLE)
+        root = await instances.root_of_element(searched(query, "processInstanceKey", "scopeKey"))
+        view = None if root is None else await instances.view(root)
+        answer = page_of([] if view is None else view.variables(), query, "variableKey")
+        for item in answer["items"]:
+            instances.remember(int(item["variableKey"]), int(item["rootProcessInstanceKey"]))
+        if cut:
+            answer["items"] = [truncated(item) for item in answer["items"]]
+        return json_answer(answer)
+
+    @router.get("/variables/{key}", summary="One variable that a search has told of, with its whole value")
+    async def get(request: Request) -> Response:
+        key = key_in_path(request, "key")
+        root = instances.root_of_variable(key)
+        view = None if root is None else await instances.view(root)
+        items = () if view is None else view.variables()
+        item = next((each for each in items if each["variableKey"] == str(key)), None)
+        if item is None:
+            raise not_found("variable", key)
+        del item["isTruncated"]
+        return json_answer(item)
