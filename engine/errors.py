@@ -28,6 +28,7 @@ class Code(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE"
     UNSUPPORTED = "UNSUPPORTED"
     NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
     # admission
     QUEUE_FULL = "QUEUE_FULL"
@@ -94,6 +95,7 @@ MEANINGS: dict[Code, Meaning] = {
     Code.BODY_TOO_LARGE: Meaning(_CALLER, False, 413, "INVALID_ARGUMENT", "info"),
     Code.UNSUPPORTED: Meaning(_CALLER, False, 501, "UNIMPLEMENTED", "info"),
     Code.NOT_FOUND: Meaning(_CALLER, False, 404, "NOT_FOUND", "info"),
+    Code.ALREADY_EXISTS: Meaning(_CALLER, False, 409, "ALREADY_EXISTS", "info"),
     Code.MODEL_NOT_FOUND: Meaning(_CALLER, False, 404, "NOT_FOUND", "info"),
     Code.QUEUE_FULL: Meaning(_CAPACITY, True, 429, "RESOURCE_EXHAUSTED", "warning"),
     Code.QUEUE_TIMEOUT: Meaning(_CAPACITY, True, 503, "UNAVAILABLE", "warning"),

@@ -206,7 +206,8 @@ def _incident_ended(fact: IncidentEnded) -> bytes:
 
 
 _ENDED = label("instance_ended") + NULL * 2
-_ENDED_REST = NO_CALL + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL * 2  # `details` is the digest of the commands
+_OPERATIONAL_ENDED = label("instance_ended") + NULL + boolean(False)
+_ENDED_REST = NO_CALL + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL * 2  # `details` comes with `closing`
 
 
 def _instance_ended(fact: InstanceEnded) -> bytes:
@@ -220,6 +221,13 @@ def _instance_ended(fact: InstanceEnded) -> bytes:
             _int4(4, fact.attempts), _int4(4, fact.activities), _ENDED_REST,
         )
     )
+
+
+def closing(ended: bytes, online: bool, said: str) -> bytes:
+    """The body of an instance's end, with what the fact does not know: whether it was online, and the digest of its
+    commands."""
+    body = ended if online else _OPERATIONAL_ENDED + ended[len(_ENDED) :]
+    return body + jsonb(b'{"commands_blake2b":"%b"}' % said.encode())
 
 
 _REFUSAL = label("refusal")

@@ -27,7 +27,7 @@ from engine.records import (
 )
 from engine.store import binary, command_log, json_text
 from engine.store.binary import NULL, PG_EPOCH_US, jsonb, label
-from engine.store.bodies import BODY_OF, COMMAND_BODY
+from engine.store.bodies import BODY_OF, COMMAND_BODY, closing
 from engine.store.columns import COLUMNS
 from engine.store.json_text import Poison
 
@@ -46,12 +46,13 @@ class InstanceContext:
     any of them, also of what no other row repeats.
     """
 
-    __slots__ = ("definition", "encoded", "key", "owned", "said", "sanitized", "tags")
+    __slots__ = ("definition", "encoded", "key", "online", "owned", "said", "sanitized", "tags")
 
-    def __init__(self, key: Key, tags: Tags, definition: DefinitionRef | None) -> None:
+    def __init__(self, key: Key, tags: Tags, definition: DefinitionRef | None, online: bool = True) -> None:
         self.key = key
         self.tags = tags
         self.definition = definition
+        self.online = online
         self.owned = True
         self.sanitized = False
         self.said = blake2b(digest_size=DIGEST_BYTES)
@@ -63,7 +64,7 @@ class InstanceContext:
 
     @classmethod
     def of_start(cls, start: Start) -> InstanceContext:
-        return cls(start.key, start.tags, start.definition)
+        return cls(start.key, start.tags, start.definition, start.online)
 
     @classmethod
     def of_commands(cls, commands: Sequence[tuple[Command, int]]) -> InstanceContext:
@@ -102,7 +103,7 @@ def encode_fact(instance: InstanceContext, record: Record) -> EncodedRow:
     except Poison:
         encoded, sanitized = encode(json_text.clean(body)), True
     if type(body) is InstanceEnded:
-        encoded += jsonb(b'{"commands_blake2b":"%b"}' % instance.said.hexdigest().encode())
+        encoded = closing(encoded, instance.online, instance.said.hexdigest())
     head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US)
     return EncodedRow(position, b"".join((head, instance.encoded, encoded)), sanitized)
 

@@ -111,6 +111,18 @@ record = Table(
     ),
     Index("record_recorded_at_idx", "recorded_at", postgresql_using="brin"),
     Index("record_request_id_idx", "request_id", postgresql_where=text("request_id IS NOT NULL")),
+    Index(
+        "record_process_idx",
+        *("process_id", "process_instance_key"),
+        postgresql_where=text("kind = 'instance_started'"),
+    ),
+    Index(
+        "record_business_id_idx",
+        text("(details ->> 'business_id')"),
+        postgresql_where=text("kind = 'instance_started' AND details IS NOT NULL"),
+    ),
+    Index("record_called_process_idx", "activity_instance_key", postgresql_where=text("element_type = 'PROCESS'")),
+    Index("record_incident_idx", "incident_key", postgresql_where=text("kind = 'incident'")),
     comment="Append-only: every command (position < 0) and fact (position > 0) of every process instance.",
     postgresql_partition_by="RANGE (day)",
 )
@@ -204,4 +216,119 @@ dead_letter = Table(
     PrimaryKeyConstraint("id"),
     UniqueConstraint("writer_epoch", "batch_no", "leaf_no"),
     comment="Rows that Postgres refused, in binary COPY form, committed with the rest of their batch.",
+)
+
+# A trigger of `record` keeps it: in the transaction that stores an instance's start, its incidents and its end.
+open_instance = Table(
+    "open_instance",
+    metadata,
+    Column("process_instance_key", BigInteger, autoincrement=False),
+    *_required(Text, "process_id"),
+    *_required(BigInteger, "process_definition_key"),
+    *_required(_Instant, "started_at"),
+    *_required(BigInteger, "owner_epoch"),
+    Column("open_incidents", Integer, nullable=False, server_default=text("0")),
+    PrimaryKeyConstraint("process_instance_key"),
+    Index("open_instance_owner_epoch_idx", "owner_epoch", "process_instance_key"),
+    comment="Operational instances that have not ended, by the engine that owns each; kept by the records themselves.",
+)
+
+# The transaction in which a row was stored: what one reader has not seen is what was stored since its snapshot.
+_STORED_IN = text("pg_current_xact_id()::text::bigint")
+
+message = Table(
+    "message",
+    metadata,
+    Column("key", BigInteger, autoincrement=False),
+    *_required(Text, "name", "correlation_key"),
+    *_nullable(Text, "message_id"),
+    *_required(Text, "tenant"),
+    *_required(JSONB, "variables"),
+    Column("published_at", _Instant, nullable=False, server_default=func.now()),
+    *_required(_Instant, "expires_at"),
+    Column("stored_in", BigInteger, nullable=False, server_default=_STORED_IN),
+    PrimaryKeyConstraint("key"),
+    Index(
+        "message_message_id_idx",
+        *("tenant", "name", "correlation_key", "message_id"),
+        unique=True,
+        postgresql_where=text("message_id IS NOT NULL"),
+    ),
+    Index("message_name_idx", "name", "correlation_key", "key"),
+    Index("message_expires_at_idx", "expires_at"),
+    Index("message_stored_in_idx", "stored_in"),
+    comment="Messages that were published, until they expire and nothing waits for them any more.",
+)
+
+message_correlation = Table(
+    "message_correlation",
+    metadata,
+    Column("message_key", BigInteger, autoincrement=False),
+    Column("process_id", Text),
+    *_required(BigInteger, "process_instance_key"),
+    *_nullable(BigInteger, "subscription_key"),
+    Column("claimed_at", _Instant, nullable=False, server_default=func.now()),
+    *_nullable(_Instant, "delivered_at"),
+    *_nullable(Text, "lock_key"),
+    PrimaryKeyConstraint("message_key", "process_id"),
+    ForeignKeyConstraint(
+        ["message_key"], ["message.key"], name="message_correlation_message_key_fkey", ondelete="CASCADE"
+    ),
+    Index(
+        "message_correlation_process_instance_key_idx",
+        "process_instance_key",
+        postgresql_where=text("delivered_at IS NULL OR lock_key IS NOT NULL"),
+    ),
+    Index(
+        "message_correlation_lock_key_idx",
+        *("process_id", "lock_key"),
+        unique=True,
+        postgresql_where=text("lock_key IS NOT NULL"),
+    ),
+    comment=(
+        "Which instance got a message: at most one of each process,"
+        " and at most one started by a correlation key at a time."
+    ),
+)
+
+signal = Table(
+    "signal",
+    metadata,
+    Column("key", BigInteger, autoincrement=False),
+    *_required(Text, "name"),
+    *_required(JSONB, "variables"),
+    *_nullable(BigInteger, "thrown_by"),
+    Column("broadcast_at", _Instant, nullable=False, server_default=func.now()),
+    Column("stored_in", BigInteger, nullable=False, server_default=_STORED_IN),
+    PrimaryKeyConstraint("key"),
+    Index("signal_name_idx", "name", "broadcast_at"),
+    Index("signal_broadcast_at_idx", "broadcast_at"),
+    Index("signal_stored_in_idx", "stored_in"),
+    comment="Signals that were broadcast, for as long as an engine may still have to hear of them.",
+)
+
+signal_start = Table(
+    "signal_start",
+    metadata,
+    Column("signal_key", BigInteger, autoincrement=False),
+    Column("process_id", Text),
+    *_required(BigInteger, "process_instance_key"),
+    Column("claimed_at", _Instant, nullable=False, server_default=func.now()),
+    PrimaryKeyConstraint("signal_key", "process_id"),
+    ForeignKeyConstraint(["signal_key"], ["signal.key"], name="signal_start_signal_key_fkey", ondelete="CASCADE"),
+    comment="Which instance a signal started: one of each process.",
+)
+
+start_schedule = Table(
+    "start_schedule",
+    metadata,
+    Column("process_definition_key", BigInteger, autoincrement=False),
+    Column("element_id", Text),
+    *_required(_Instant, "due_at"),
+    *_nullable(Integer, "repetitions_left"),
+    *_nullable(BigInteger, "claimed_key"),
+    *_nullable(_Instant, "claimed_at"),
+    PrimaryKeyConstraint("process_definition_key", "element_id"),
+    Index("start_schedule_due_at_idx", "due_at"),
+    comment="Timer start events that are armed: when each is due, and for which instance an engine has claimed it.",
 )
