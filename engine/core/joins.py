@@ -69,18 +69,24 @@ def forget(course: Course, scope: FlowScope) -> None:
 
 def settle(course: Course) -> bool:
     """No token is ready: let an inclusive join go on, or report one that never will. Whether a token is ready now."""
-    for scope in list(course.joining.values()):
-        for gateway_id in scope.arrivals:
-            node = scope.program.definition.nodes[gateway_id]
-            if node.type is ElementType.INCLUSIVE_GATEWAY and not _is_awaiting(scope, node):
-                _go_on(course, scope, node)
-                return True
+    waiting = [
+        (scope, scope.program.definition.nodes[gateway_id])
+        for scope in course.joining.values()
+        for gateway_id in scope.arrivals
+    ]
+    inclusive = [(scope, node) for scope, node in waiting if node.type is ElementType.INCLUSIVE_GATEWAY]
+    for scope, node in inclusive:
+        if not _is_awaiting(scope, node):
+            _go_on(course, scope, node)
+            return True
     agenda = course.agenda
-    if not (agenda.waits or agenda.jobs or agenda.incidents):
-        scope = next(iter(course.joining.values()))
-        _report(course, scope, scope.program.definition.nodes[next(iter(scope.arrivals))])
-        return True
-    return False
+    if agenda.waits or agenda.jobs or agenda.incidents:
+        return False
+    if inclusive:  # they wait for each other, and for nothing else that could still move
+        _go_on(course, *inclusive[0])
+    else:
+        _report(course, *waiting[0])
+    return True
 
 
 def _is_awaiting(scope: FlowScope, node: FlowNode) -> bool:
