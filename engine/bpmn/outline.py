@@ -38,17 +38,15 @@ def read_outline(process: etree._Element, findings: Findings, references: Refere
     _sort(outline, process, None, found)
     incoming, outgoing = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for element in found.flows:
-        if _has_id(outline, element):
+        if _is_new(outline, element):
             flow = read_flow(findings, element)
-            findings.complete = findings.complete and flow.id not in outline.flows
             outline.flows[flow.id], outline.elements[flow.id] = flow, element
     for flow in outline.flows.values():
         outgoing[flow.source].append(flow.id)
         incoming[flow.target].append(flow.id)
     for element, container in found.nodes:
-        if _has_id(outline, element):
+        if _is_new(outline, element):
             node_id = element.get("id", "")
-            findings.complete = findings.complete and node_id not in outline.elements
             parent = None if container is None else outline.nodes.get(container.get("id", ""))
             flows = tuple(incoming[node_id]), tuple(outgoing[node_id])
             outline.nodes[node_id] = read_node(findings, references, element, parent, *flows)
@@ -91,9 +89,12 @@ def _refuse(outline: Outline, container: etree._Element, child: etree._Element, 
     outline.findings.add(child, "unsupported-element", f"{what} does not run here", remedy, hole=True)
 
 
-def _has_id(outline: Outline, element: etree._Element) -> bool:
+def _is_new(outline: Outline, element: etree._Element) -> bool:
+    """Whether the element has an id of its own; of two elements with one id, the first is read."""
     if element.get("id"):
-        return True
+        is_new = element.get("id") not in outline.elements
+        outline.findings.complete = outline.findings.complete and is_new
+        return is_new
     name = etree.QName(element).localname
     message = f"a {name} has no id (line {element.sourceline})"
     outline.findings.add(element, "missing-id", message, "Give it an id.", hole=True)
