@@ -1,81 +1,44 @@
-"""Owns what happens around a lease: it is renewed, and the open instances of dead processes are closed as aborted.
+"""Owns what happens around a lease: it is renewed, and somebody looks after the open instances of dead processes.
 Never takes an instance from a process that may be alive, and never answers anybody.
 Called by the runtime, which runs both sides as its side tasks.
 
-An instance is closed by the same words as any other: its durable commands are replayed, Abort is applied, and the
-records of that go through this process's own journal. Its primary key is the fence if two processes try.
+Online instances are closed as aborted, by the same words as any other: the durable commands are replayed, Abort is
+applied, and the records of that go through this process's own journal. Operational ones are adopted and go on. The
+primary key of the rows is the fence if two processes try.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from engine.bpmn import parse
-from engine.bpmn.spiff import Program
 from engine.core.instance import has_ended
 from engine.core.replay import replay
 from engine.errors import Code, ConchError, LeaseLost, Rejected
 from engine.job import place_of
 from engine.keys import KeySource
-from engine.records import Abort, Command, Key, Start
+from engine.ownership import Ownership, StoreAway
+from engine.records import Abort, Key, Start
 from engine.run import Run
-from engine.store.database import Database
-from engine.store.definitions import Definitions
 from engine.store.encoding import InstanceContext
 from engine.store.journal import Commit, Journal
-from engine.store.leases import DeadProcess, Lease, claim_dead, mark_recovered, open_instances
-from engine.store.queries import Queries
+from engine.store.leases import DeadProcess
 
 log = logging.getLogger("conch.recovery")
 
 _MESSAGE = "the process that ran this request died before it was done"
-_PROGRAMS_KEPT = 16
 
-
-class StoreAway(ConchError):
-    """The store cannot be asked at the moment."""
-
-
-class Recorded(NamedTuple):
-    """An instance as far as it is durable, and the diagram that it is pinned to."""
-
-    commands: Sequence[tuple[Command, int]]  # with the instants of their application
-    program: Program
-
-
-class Ownership(Protocol):
-    """This process's lease and what it may take over by it. Every method raises StoreAway."""
-
-    @property
-    def lease_s(self) -> float:
-        """How long the lease holds after it was renewed."""
-
-    @property
-    def lapsed(self) -> bool:
-        """Whether others may already take this process for dead."""
-
-    async def renew(self) -> None:
-        """Raises LeaseLost when another process has taken over."""
-
-    async def claim_dead(self, leave_epochs: Collection[int]) -> list[DeadProcess]:
-        """Those of `leave_epochs` are left to others."""
-
-    async def open_instances(self, dead: DeadProcess) -> list[Key]: ...
-
-    async def mark_recovered(self, dead: DeadProcess) -> None: ...
-
-    async def load(self, key: Key) -> Recorded | None:
-        """Null when its Start is not durable. Raises ConchError when its definition cannot be run here."""
+Adopt: TypeAlias = Callable[[Sequence[Key]], Awaitable[int]]
 
 
 class Recovery:
-    """Closes what others, or a fault of this process, have left open."""
+    """Closes or adopts what others, or a fault of this process, have left open.
+
+    `adopt` takes those of some operational instances that are not here yet; it returns how many, once they are here or
+    known to be unreadable.
+    """
 
     def __init__(
         self,
@@ -83,7 +46,9 @@ class Recovery:
         journal: Journal,
         keys: KeySource,
         now_us: Callable[[], int],
+        adopt: Adopt,
     ):
+        self._adopt = adopt
         self._ownership = ownership
         self._beat_s = ownership.lease_s / 3
         self._claimed: list[DeadProcess] = []  # by us, and not yet looked after
@@ -126,7 +91,7 @@ class Recovery:
                 strays.remove(run)
 
     async def take_over(self) -> None:
-        """Close every open instance of the processes that are dead by now."""
+        """Look after every open instance of the processes that are dead by now."""
         self._claimed += await self._ownership.claim_dead(self._left)
         while self._claimed:
             await self._recover(self._claimed[0])  # while the store is away it stays claimed, and first in line
@@ -135,17 +100,16 @@ class Recovery:
     async def _recover(self, dead: DeadProcess) -> None:
         keys = await self._ownership.open_instances(dead)
         done = await self.close(keys)
+        adopted = await self._adopt(await self._ownership.adopt(dead))
         if done == len(keys):
             await self._ownership.mark_recovered(dead)
         else:
             self._left.add(dead.epoch)  # another version may be able to read what this one cannot
-        log.warning(
-            "dead process recovered",
-            extra={"owner": dead.owner, "epoch": dead.epoch, "closed": done, "left_open": len(keys) - done},
-        )
+        counted = {"closed": done, "left_open": len(keys) - done, "adopted": adopted}
+        log.warning("dead process recovered", extra={"owner": dead.owner, "epoch": dead.epoch, **counted})
 
     async def close(self, keys: Sequence[Key]) -> int:
-        """End these instances as aborted; returns how many have a durable end now."""
+        """End these instances as aborted; returns how many have a durable end now, or go on here."""
         commits: list[Commit] = []
         done = 0
         for key in keys:
@@ -182,73 +146,10 @@ class Recovery:
             return None
         start = recorded.commands[0][0]
         assert isinstance(start, Start)
-        if not start.online:
-            raise Rejected(Code.UNSUPPORTED, "an instance that outlives its process cannot be resumed yet")
+        if not start.online:  # one that a fault of this process has lost
+            await self._adopt([key])
+            return None
         # The dead process may have had a faster clock. Abort mints nothing, so its next key stays unused.
         abort = Abort(max(self._keys.mint(), instance.next_key), _MESSAGE)
         step = instance.apply(abort, self._now_us())
         return self._journal.append(InstanceContext.of_commands(recorded.commands), step.records, flush=True)
-
-
-class PostgresOwnership:
-    """Ownership as Postgres keeps it."""
-
-    def __init__(self, database: Database, lease: Lease):
-        self._database = database
-        self._lease = lease
-        self._queries = Queries(database)
-        self._definitions = Definitions(database)
-        self._programs: dict[Key, Program] = {}
-
-    @property
-    def lease_s(self) -> float:
-        return self._lease.lease_s
-
-    @property
-    def lapsed(self) -> bool:
-        return self._lease.lapsed
-
-    async def renew(self) -> None:
-        with _asking():
-            await self._lease.renew()
-
-    async def claim_dead(self, leave_epochs: Collection[int]) -> list[DeadProcess]:
-        with _asking():
-            return await claim_dead(self._database, self._lease, leave_epochs)
-
-    async def open_instances(self, dead: DeadProcess) -> list[Key]:
-        with _asking():
-            return await open_instances(self._database, dead)
-
-    async def mark_recovered(self, dead: DeadProcess) -> None:
-        with _asking():
-            await mark_recovered(self._database, dead)
-
-    async def load(self, key: Key) -> Recorded | None:
-        with _asking():
-            stored = await self._queries.load_instance(key)
-            if stored is None:
-                return None
-            program = await self._program(stored.definition.key, stored.definition.process_id)
-        return Recorded([(logged.command, logged.at_us) for logged in stored.commands], program)
-
-    async def _program(self, key: Key, process_id: str) -> Program:
-        program = self._programs.get(key)
-        if program is None:
-            loaded = await self._definitions.load(key)
-            if loaded is None:
-                raise Rejected(Code.NOT_FOUND, f"process definition {key} ({process_id}) is not deployed here")
-            definitions = parse(loaded.xml, loaded.resource_name)
-            program = Program(next(each for each in definitions if each.process_id == process_id))
-            if len(self._programs) >= _PROGRAMS_KEPT:
-                self._programs.clear()
-            self._programs[key] = program
-        return program
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    try:
-        yield
-    except (SQLAlchemyError, OSError) as error:
-        raise StoreAway(type(error).__name__) from error

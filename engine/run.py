@@ -1,6 +1,8 @@
 """Owns what a client waits on: the run of one process instance, its chunks, its answer and how it ended.
 Never applies a command or touches the journal; it awaits commits that others made.
 Called by the api (which reads it), the runtime (which drives it) and tasks (through TaskContext, as Delivery).
+
+The run of an operational instance has no call: nobody waits for chunks, and it goes on while the instance is parked.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
-from engine.errors import Code, LeaseLost, Rejected
+from engine.errors import Code, LeaseLost, Rejected, TaskError
 from engine.inference import Chunk, InferenceAnswer, InferenceCall
 from engine.records import Key, Outcome
 from engine.store.journal import Commit
@@ -38,7 +40,9 @@ class Run:
     """One process instance as seen from outside. Its methods belong to the loop that made it."""
 
     __slots__ = (
+        "__weakref__",
         "_answer",
+        "_call",
         "_cancel",
         "_chunks",
         "_commits",
@@ -49,7 +53,6 @@ class Run:
         "_waiters",
         "_writable",
         "attempts",
-        "call",
         "commit_timeout_s",
         "key",
         "replica",
@@ -57,9 +60,9 @@ class Run:
         "waited_us",
     )
 
-    def __init__(self, key: Key, call: InferenceCall, cancel: Canceller, commit_timeout_s: float):
+    def __init__(self, key: Key, call: InferenceCall | None, cancel: Canceller, commit_timeout_s: float):
         self.key = key
-        self.call = call
+        self._call = call
         self.commit_timeout_s = commit_timeout_s
         self.attempts = 0
         self.replica: str | None = None  # the last one called
@@ -143,7 +146,16 @@ class Run:
 
     # --- registry.Delivery: for tasks ---------------------------------------------------------------------------
 
+    @property
+    def call(self) -> InferenceCall:
+        """Raises TaskError for an operational instance: it was not begun by an inference request."""
+        if self._call is None:
+            raise TaskError(Code.TASK_FAULT, "this process instance was not begun by an inference request")
+        return self._call
+
     async def emit(self, chunk: Chunk) -> None:
+        if self._call is None:
+            return
         while len(self._chunks) >= CHUNKS_BUFFERED and not self.ended:
             self._writable = self._writable or asyncio.Event()
             self._writable.clear()
@@ -170,12 +182,27 @@ class Run:
     # --- for the runtime ----------------------------------------------------------------------------------------
 
     def add_commit(self, commit: Commit) -> None:
+        if self._call is None and len(self._commits) > 1:  # such an instance may make commits for years
+            first, *others = self._commits
+            self._commits = [first, *(each for each in others if not each.stored)]
         self._commits.append(commit)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything appended until now is."""
+        return all(commit.stored for commit in self._commits)
+
+    def latest_commit(self) -> Commit | None:
+        return self._commits[-1] if self._commits else None
 
     async def durable(self) -> None:
         """Return when everything appended until now is durable. Raises what the commit raises."""
         for commit in tuple(self._commits):
             await commit
+
+    async def settled(self) -> None:
+        """Return when everything appended until now is durable. Raises as `started` does."""
+        await self._durable(self._commits)
 
     def end(self, ending: Outcome | Rejected) -> None:
         """The instance has left memory, with an outcome or without one that could be told."""
@@ -187,7 +214,12 @@ class Run:
         for event in (self._readable, self._writable):
             if event is not None:
                 event.set()
-        releases, self._releases = self._releases, None
+        self.release()
+        self._releases = None
+
+    def release(self) -> None:
+        """The instance leaves memory, with an end or for a while: give back what its tasks hold."""
+        releases, self._releases = self._releases, []
         for release in releases or ():
             _call(self.key, release)
 

@@ -84,6 +84,21 @@ class Telemetry:
         )
         self.incidents = Counter("conch_incidents", "Incidents raised, by code.", ["code"], registry=r)
         self.instances_active = Gauge("conch_instances_active", "Process instances in memory.", registry=r)
+        self.operational_instances = Gauge(
+            "conch_operational_instances",
+            "Open instances that outlive a process, by where they are: live, parked, unreadable.",
+            ["place"],
+            registry=r,
+        )
+        self.instances_adopted = Counter(
+            "conch_instances_adopted", "Operational instances taken over from another process.", registry=r
+        )
+        self.timer_lateness_seconds = LoopHistogram(
+            "conch_timer_lateness_seconds",
+            "From the instant that a timer is due to its firing.",
+            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600, 3600),
+            registry=r,
+        )
         self.apply_seconds = LoopHistogram(
             "conch_engine_apply_seconds",
             "CPU time of one apply.",

@@ -21,10 +21,9 @@ ORDER = [
     {"store"},
     {"linking", "route_rules"},
     {"uploads"},
-    {"deployments"},
     {
-        *("alarms", "gate", "inbox", "job", "live", "meter", "notices", "parking", "recovery", "roster"),
-        *("run", "runtime", "slices", "waiting"),
+        *("alarms", "deployments", "gate", "inbox", "job", "live", "meter", "notices", "parking", "recovery", "roster"),
+        *("loading", "ownership", "run", "runtime", "slices", "waiting"),
         *("correlation", "instances", "polls", "starts", "work"),
     },
     {"api"},

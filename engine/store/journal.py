@@ -104,6 +104,23 @@ class Commit:
     def done(self) -> bool:
         return self._batch.settled
 
+    @property
+    def stored(self) -> bool:
+        """Whether the records are known to be durable."""
+        return self._batch.settled and self.error is None
+
+    @property
+    def error(self) -> ConchError | None:
+        """Why the records are not durable; null as long as they may still be."""
+        return self._batch.error or self._batch.failures.get(self._key)
+
+    async def settled(self) -> None:
+        """Return once it is known what became of the records, however long the store is away."""
+        while not self._batch.settled:
+            waiter = asyncio.get_running_loop().create_future()
+            self._batch.waiters.append(waiter)
+            await waiter
+
     def __await__(self) -> Generator[asyncio.Future[None], None, None]:
         batch = self._batch
         if not batch.settled and not self._journal.gave_up:
@@ -112,7 +129,7 @@ class Commit:
             yield from waiter
         if not batch.settled:
             raise self._journal.unconfirmed()
-        error = batch.error or batch.failures.get(self._key)
+        error = self.error
         if error is not None:
             raise error
 

@@ -89,7 +89,7 @@ _OPEN = text("""
     SELECT s.process_instance_key
     FROM record s
     WHERE s.day BETWEEN :first_day AND :last_day AND s.recorded_at > :since
-      AND s.writer_epoch = :epoch AND s.kind = 'instance_started'
+      AND s.writer_epoch = :epoch AND s.kind = 'instance_started' AND s.online
       AND (
           SELECT true FROM record e
           WHERE e.process_instance_key = s.process_instance_key AND e.day = s.day AND e.kind = 'instance_ended'
@@ -98,6 +98,8 @@ _OPEN = text("""
       ) IS NULL
     ORDER BY s.process_instance_key
 """)
+_ADOPT = text("UPDATE open_instance SET owner_epoch = :claimer WHERE owner_epoch = :dead")
+_OWNED = text("SELECT process_instance_key FROM open_instance WHERE owner_epoch = :claimer ORDER BY 1")
 _DAY = timedelta(days=1)
 _OLDEST = timedelta(milliseconds=MAX_DEADLINE_MS)
 # A lease that outlasts its process, what a request does after its deadline, and two clocks.
@@ -190,7 +192,10 @@ async def claim_dead(
 
 
 async def open_instances(database: Database, dead: DeadProcess) -> list[Key]:
-    """Instances of `dead` whose Start is committed and whose end is not; no deadline is longer than is looked back."""
+    """Online instances of `dead` whose Start is committed and whose end is not.
+
+    No deadline is longer than is looked back.
+    """
     async with database.begin() as connection:
         acquired_at, leased_until = (await connection.execute(_LIFE, {"epoch": dead.epoch})).one()
         since = max(acquired_at - _MARGIN, leased_until - _OLDEST - _MARGIN)
@@ -199,6 +204,16 @@ async def open_instances(database: Database, dead: DeadProcess) -> list[Key]:
             "last_day": leased_until.astimezone(UTC).date() + _DAY,
         }
         return list(await connection.scalars(_OPEN, {"epoch": dead.epoch, "since": since, **days}))
+
+
+async def adopt(database: Database, lease: Lease, dead: DeadProcess) -> list[Key]:
+    """Make the operational instances of `dead` this process's own; returns all that are, the oldest first.
+
+    All, so that none is forgotten when the answer to an earlier call was lost on its way.
+    """
+    async with database.begin() as connection:
+        await connection.execute(_ADOPT, {"claimer": lease.epoch, "dead": dead.epoch})
+        return list(await connection.scalars(_OWNED, {"claimer": lease.epoch}))
 
 
 async def mark_recovered(database: Database, dead: DeadProcess) -> None:

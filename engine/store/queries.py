@@ -5,7 +5,7 @@ Called by the api's read routes, by recovery, and by `conch replay` and `conch e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -70,6 +70,17 @@ class StoredDefinition(NamedTuple):
         return DefinitionRef(self.key, self.process_id, self.version, self.content_hash)
 
 
+class PackedCommands(NamedTuple):
+    """Consecutive commands of an instance, as one row holds them."""
+
+    first_ordinal: int
+    payload: Any
+
+    def unpacked(self) -> list[LoggedCommand]:
+        """Raises ValueError for commands that this version cannot read."""
+        return unpack(self.first_ordinal, self.payload)
+
+
 class FoundRequest(NamedTuple):
     """Where a request's rows are: a process instance, or a refusal under a key of its own."""
 
@@ -107,6 +118,17 @@ class Queries:
         start = commands[0].command
         facts = tuple(row for row in rows if row["position"] > 0)
         return StoredInstance(key, start.definition, start, commands, facts)
+
+    async def commands_of(self, keys: Sequence[Key]) -> dict[Key, list[PackedCommands]]:
+        """The commands of several instances, each in the order of their application; unknown ones are left out."""
+        key, position = record.c.process_instance_key, record.c.position
+        days = {partitions.day_of(each) for each in keys}
+        query = select(key, -position, record.c.payload).where(key.in_(keys), record.c.day.in_(days), position < 0)
+        found: dict[Key, list[PackedCommands]] = {}
+        async with self._database.engine.connect() as connection:
+            for owner, first_ordinal, payload in await connection.execute(query.order_by(key, position.desc())):
+                found.setdefault(owner, []).append(PackedCommands(first_ordinal, payload))
+        return found
 
     async def stored_rows(self, key: Key) -> list[CanonicalRow]:
         """The stored facts of one instance in canonical form, to compare with what its commands mean."""

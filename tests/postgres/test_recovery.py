@@ -17,10 +17,11 @@ from engine.bpmn.spiff import Program
 from engine.errors import LeaseLost, Rejected
 from engine.inference import InferenceCall, Operation
 from engine.keys import KeySource
+from engine.linking import DeployedDefinition
+from engine.ownership import PostgresOwnership
 from engine.records import Tags
-from engine.recovery import PostgresOwnership
 from engine.run import Run
-from engine.runtime import DeployedDefinition, Runtime
+from engine.runtime import Runtime
 from engine.settings import RuntimeSettings
 from engine.store import leases
 from engine.store.database import Database, connect, migrate

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.bpmn.spiff import Program
 from engine.core.replay import derive_records
-from engine.errors import LeaseLost
+from engine.errors import ConchError, LeaseLost
 from engine.keys import key_writer
-from engine.records import Key
-from engine.recovery import Recorded, StoreAway
+from engine.ownership import Recorded, StoreAway
+from engine.records import Key, Start
 from engine.store.batch import Batch
 from engine.store.binary import NULL, fields_of
 from engine.store.columns import COLUMNS, TAIL
@@ -53,6 +53,8 @@ class Disk:
 
     rows: dict[tuple[Key, int], EncodedRow] = field(default_factory=dict)
     processes: dict[int, _Process] = field(default_factory=dict)
+    programs: dict[str, Program] = field(default_factory=dict)  # deployed, by content
+    owners: dict[Key, int] = field(default_factory=dict)  # of operational instances that were adopted
 
     def instances(self) -> dict[Key, Stored]:
         """Every instance with a durable row."""
@@ -71,6 +73,17 @@ class Stored(NamedTuple):
     def commands(self) -> list[LoggedCommand]:
         packed = sorted((-position, row) for position, row in self.rows.items() if position < 0)
         return [each for first, row in packed for each in unpack(first, loads(_columns(row, "payload")[0][1:]))]
+
+    @property
+    def start(self) -> Start:
+        start = self.commands[0].command
+        assert isinstance(start, Start)
+        return start
+
+    @property
+    def online(self) -> bool:
+        """As its first row says, which can be read also when its commands cannot."""
+        return _columns(self.rows[1], "online") == [b"\x01"]
 
     @property
     def facts(self) -> list[Fact]:
@@ -183,10 +196,19 @@ class MemoryOwnership:
                 dead.append(DeadProcess(epoch, epoch, f"engine {epoch}"))
         return dead
 
+    def _open(self, *, online: bool) -> list[Key]:
+        instances = self._disk.instances().items()
+        return [key for key, stored in instances if stored.end is None and stored.online == online]
+
     async def open_instances(self, dead: DeadProcess) -> list[Key]:
         self._ask()
-        instances = self._disk.instances()
-        return [key for key in instances if key_writer(key) == dead.writer_id and instances[key].end is None]
+        return [key for key in self._open(online=True) if key_writer(key) == dead.writer_id]
+
+    async def adopt(self, dead: DeadProcess) -> list[Key]:
+        self._ask()
+        owners = {key: self._disk.owners.get(key, key_writer(key)) for key in self._open(online=False)}
+        self._disk.owners |= {key: self._epoch for key, owner in owners.items() if owner == dead.epoch}
+        return [key for key, owner in owners.items() if owner in (dead.epoch, self._epoch)]
 
     async def mark_recovered(self, dead: DeadProcess) -> None:
         self._ask()
@@ -197,4 +219,19 @@ class MemoryOwnership:
         stored = self._disk.instances().get(key)
         if stored is None:
             return None
-        return Recorded([(each.command, each.at_us) for each in stored.commands], self._program)
+        program = self._disk.programs.get(stored.start.definition.content_hash, self._program)
+        return Recorded([(each.command, each.at_us) for each in stored.commands], program)
+
+    async def load_all(self, keys: Sequence[Key]) -> dict[Key, Recorded | ConchError]:
+        self._ask()
+        await asyncio.sleep(0.001)
+        found: dict[Key, Recorded | ConchError] = {}
+        for key in keys:
+            try:
+                recorded = await self.load(key)
+            except ValueError as error:
+                found[key] = ConchError(str(error))
+            else:
+                if recorded is not None:
+                    found[key] = recorded
+        return found

@@ -9,8 +9,8 @@ import pytest
 
 from engine.errors import Code, Rejected
 from engine.inference import Operation
+from engine.ownership import Recorded, StoreAway
 from engine.records import Key
-from engine.recovery import Recorded, StoreAway
 from engine.run import RunResult
 from engine.store.journal import JournalLimits
 from engine.store.leases import GRACE_S, LEASE_S

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-import engine.runtime
+import engine.inbox
 from engine.registry import Registry, TaskContext, task
 from tests.simulation.world import Attempted, Script, scripted_registry, simulate, world
 
@@ -15,7 +15,7 @@ from tests.simulation.world import Attempted, Script, scripted_registry, simulat
 def test_a_burst_of_results_is_worked_on_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each apply seems to take 1 ms, so a slice of 5 ms holds five or six of them."""
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: next(ticks) / 1000)
+    monkeypatch.setattr(engine.inbox, "perf_counter", lambda: next(ticks) / 1000)
     gate = asyncio.Event()
     turns: list[int] = []
 
@@ -56,7 +56,7 @@ def test_the_work_of_inline_tasks_counts_for_the_slice(monkeypatch: pytest.Monke
     for definition in scripted_registry():
         if definition.topic != "settle":
             registry.add(definition)
-    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: clock_s)
+    monkeypatch.setattr(engine.inbox, "perf_counter", lambda: clock_s)
 
     async def infer(_: Attempted) -> None:
         await gate.wait()
@@ -79,7 +79,7 @@ def test_the_work_of_inline_tasks_counts_for_the_slice(monkeypatch: pytest.Monke
 
 def test_a_submission_in_a_spent_slice_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr(engine.runtime, "perf_counter", lambda: next(ticks) / 1000)
+    monkeypatch.setattr(engine.inbox, "perf_counter", lambda: next(ticks) / 1000)
 
     async def main() -> None:
         async with world() as engine_:

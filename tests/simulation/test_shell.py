@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-import engine.runtime
+import engine.inbox
 from engine.core.instance import has_ended
 from engine.core.replay import replay
 from engine.errors import Code, Rejected
@@ -47,7 +47,7 @@ def test_a_deadline_that_passes_while_the_result_waits_for_its_turn_is_too_late(
         loop = asyncio.get_running_loop()
         async with world(Script(infer)) as engine_:
             runs = [engine_.submit(deadline_ms=1_000 - round(loop.time() * 1000)) for _ in range(60)]
-            monkeypatch.setattr(engine.runtime, "perf_counter", tick)
+            monkeypatch.setattr(engine.inbox, "perf_counter", tick)
             await asyncio.sleep(0.995 - loop.time())
             gate.set()
             codes = Counter([await code_of(run) for run in runs])

@@ -21,10 +21,11 @@ from engine.bpmn.spiff import Program
 from engine.errors import BpmnError, Code
 from engine.inference import Chunk, InferenceAnswer, InferenceCall, Operation
 from engine.keys import KeySource
+from engine.linking import DeployedDefinition
 from engine.records import Attempt, Decision, DefinitionRef, Tags, Usage
 from engine.registry import Registry, TaskContext, task
 from engine.run import Run, RunResult
-from engine.runtime import DeployedDefinition, Runtime
+from engine.runtime import Runtime
 from engine.settings import RuntimeSettings
 from engine.telemetry import Telemetry
 from tests.loop import now_us, run_virtual
