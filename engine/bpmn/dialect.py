@@ -34,11 +34,6 @@ class Reading(NamedTuple):
     problems: tuple[Problem, ...]
     complete: bool  # every flow node, sequence flow and condition of each process is in its definition
 
-    @property
-    def definition(self) -> ProcessDefinition | None:
-        """The first definition."""
-        return next(iter(self.definitions), None)
-
 
 def parse(xml: bytes, resource_name: str, max_bytes: int = MAX_BYTES) -> tuple[ProcessDefinition, ...]:
     """Read the executable processes of a BPMN file in the Camunda 8 dialect.

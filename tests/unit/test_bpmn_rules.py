@@ -77,7 +77,9 @@ def test_feel_error_marks_the_place_and_names_the_element() -> None:
 
 def test_refused_element_is_named_with_its_kind_and_remedy() -> None:
     _, (problem,) = check(bad("unsupported-element"), "a.bpmn", None)
-    assert str(problem).startswith('a.bpmn: work "Approve": error: a user task does not run yet [unsupported-element]')
+    assert str(problem).startswith(
+        'a.bpmn: work "Approve": error: an ad-hoc sub-process does not run here [unsupported-element]'
+    )
 
 
 def test_camunda_7_file_is_told_the_camunda_8_word() -> None:
