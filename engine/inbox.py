@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from engine.alarms import Alarms
 from engine.errors import Code, ConchError, LeaseLost, Rejected
 from engine.inference import InferenceCall
-from engine.job import Fresh, RunningJob, place_of, unknown_topic
-from engine.keys import KeySource
+from engine.job import Fresh, RunningJob, place_of
+from engine.jobs import Jobs, Shell
 from engine.live import Live, Told
 from engine.meter import Meter
 from engine.notices import Notices
@@ -26,11 +24,8 @@ from engine.records import (
     BpmnErrorThrown,
     Cancel,
     Command,
-    Job,
     JobCompleted,
     JobFailed,
-    JobReport,
-    JobStopped,
     Key,
     Outcome,
     Signal,
@@ -38,35 +33,15 @@ from engine.records import (
     Timer,
     TimerFired,
 )
-from engine.registry import Registry, TaskContext
 from engine.roster import Roster
 from engine.run import Canceller, Run, owned_elsewhere
 from engine.slices import Slices
-from engine.store.journal import Journal
-from engine.telemetry import Telemetry
-from engine.waiting import Waiting
 
 log = logging.getLogger("conch.runtime")
 
-STOP_GRACE_S = 5.0  # a cancelled task that has not ended by then is left behind
 SLOW_S = 0.05  # an apply that keeps everybody else waiting for longer is worth a line in the log
 COARSE_US = 20_000  # a loop may fire this early; more means that the wall clock was set back, and then it is due
 JOB_RESULTS = frozenset({JobCompleted, JobFailed, BpmnErrorThrown})
-
-
-@dataclass(frozen=True, slots=True)
-class Shell:
-    """What the inboxes work with."""
-
-    journal: Journal
-    keys: KeySource
-    registry: Registry
-    resources: Any
-    telemetry: Telemetry
-    now_us: Callable[[], int]
-    slice_s: float
-    commit_timeout_s: float
-    waiting: Waiting | None  # none: nobody does what no task of this process does
 
 
 class Inboxes:
@@ -84,13 +59,12 @@ class Inboxes:
     ) -> None:
         self._journal = shell.journal
         self._keys = shell.keys
-        self._registry = shell.registry
-        self._resources = shell.resources
         self._now_us = shell.now_us
         self._waiting = shell.waiting
         self._meter = Meter(shell.telemetry)
         self._lateness = shell.telemetry.timer_lateness_seconds.labels()
         self.slices = Slices(shell.slice_s, self.turn)
+        self._jobs = Jobs(shell, roster, self.slices, self.feed, self.lose)
         self._roster = roster
         self._alarms = alarms
         self._notices = notices
@@ -101,7 +75,7 @@ class Inboxes:
         self.strays: list[Run] = []  # lost by a fault of ours; recovery looks after them
 
     def open(self, group: asyncio.TaskGroup) -> None:
-        self._group = group
+        self._jobs.open(group)
         self._loop = asyncio.get_running_loop()
 
     def new_run(self, key: Key, call: InferenceCall | None) -> Run:
@@ -213,13 +187,9 @@ class Inboxes:
         for timer in step.arm:
             self._arm(live, timer)
         for job in step.start:
-            self._start(live, job, at_us)
+            self._jobs.start(live, job, at_us)
         for key in step.stop:
-            if key in live.jobs:  # else nobody runs it: its failure for want of a task waits in the inbox
-                self._stop(live, live.jobs[key], command.error_code if isinstance(command, Cancel) else None)
-            elif key in live.offered:
-                self._withdraw(live, key)
-                self.stopped(live, key)
+            self._jobs.stop(live, key, command.error_code if isinstance(command, Cancel) else None)
         if step.outcome is not None:
             if live.instance.fault is not None:
                 _log_fault(live.run.key, live.instance.fault)
@@ -254,89 +224,13 @@ class Inboxes:
         if live.operational:
             self._roster.changed(live)
         if type(command) in JOB_RESULTS and command.job_key in live.offered:  # type: ignore[union-attr]
-            self._withdraw(live, command.job_key)  # type: ignore[union-attr]
+            self._jobs.withdraw(live, command.job_key)  # type: ignore[union-attr]
         if self._waiting is None:
             return
         key, waiting = live.run.key, self._waiting
         live.notices += [(waiting.unsubscribed, (each,)) for each in step.unsubscribe]
         live.notices += [(waiting.subscribed, (key, each)) for each in step.subscribe]
         live.notices += [(waiting.threw, (key, each)) for each in step.broadcast]
-
-    def _offer(self, live: Live, job: Job) -> None:
-        self._roster.offer(live, job.key)
-        if self._waiting is not None:
-            live.notices.append((self._waiting.offered, (live.run.key, job)))
-
-    def _withdraw(self, live: Live, job_key: Key) -> None:
-        self._roster.withdraw(live, job_key)
-        if self._waiting is not None:
-            live.notices.append((self._waiting.withdrawn, (job_key,)))
-
-    # --- jobs ---------------------------------------------------------------------------------------------------
-
-    def _start(self, live: Live, job: Job, at_us: int) -> None:
-        definition = self._registry.get(job.topic)
-        if definition is None:
-            if live.operational:
-                self._offer(live, job)
-            else:
-                self.feed(live, None, unknown_topic(job, at_us))
-            return
-        start, run = live.start, live.run
-        deadline_at_us = live.deadline_at_us or at_us + start.tags.deadline_ms * 1000
-        context = TaskContext(
-            job, start.key, start.request_id, start.tags, deadline_at_us, self._resources, run, self._now_us
-        )
-        running = RunningJob(job, definition, context, self._now_us, at_us)
-        live.jobs[job.key] = running
-        if definition.effect:
-            live.flush = True
-        elif definition.inline:
-            began = perf_counter()
-            fresh = running.call()
-            self.slices.charge(perf_counter() - began)
-            if fresh is not None:
-                self._finish(live, running, fresh)
-                return
-        running.task = self._group.create_task(self._perform(live, running))
-
-    async def _perform(self, live: Live, running: RunningJob) -> None:
-        running.begun = True
-        if running.definition.effect and not running.stopping:
-            try:
-                await live.run.durable()
-            except asyncio.CancelledError:
-                if not running.stopping:
-                    raise
-            except LeaseLost as lost:
-                self.lose(live, owned_elsewhere(lost))
-                return
-            except Rejected as refused:
-                self._finish(live, running, running.refused(refused))
-                return
-        self._finish(live, running, await running.perform())
-
-    def _finish(self, live: Live, running: RunningJob, fresh: Fresh) -> None:
-        if not running.finished:
-            running.finished = True
-            self.feed(live, running, fresh)
-
-    def _stop(self, live: Live, running: RunningJob, code: str | None) -> None:
-        running.stop(code)
-        if not running.finished:  # else its result waits in the inbox and will be taken as JobStopped
-            self._loop.call_later(STOP_GRACE_S, self._leave_behind, live, running)
-
-    def _leave_behind(self, live: Live, running: RunningJob) -> None:
-        if running.finished:
-            return
-        extra = {"process_instance_key": live.run.key, "job_key": running.job.key, "topic": running.job.topic}
-        log.error("task ignores its cancellation", extra=extra)
-        self._finish(live, running, running.stopped())
-
-    def stopped(self, live: Live, job_key: Key) -> None:
-        """Answer the core's stop of a job that nobody runs here."""
-        now_us = self._now_us()
-        self.feed(live, None, (JobStopped, (job_key, JobReport(now_us, now_us, now_us))))
 
     # --- timers -------------------------------------------------------------------------------------------------
 
@@ -380,9 +274,9 @@ class Inboxes:
         at_us = self._now_us()
         for job in live.instance.open_jobs:
             if job.key in stopping:
-                self.stopped(live, job.key)
+                self._jobs.answer_stop(live, job.key)
             else:
-                self._start(live, job, at_us)
+                self._jobs.start(live, job, at_us)
         notices, live.notices = live.notices, []
         if signals is not None and self._waiting is not None:
             key, waiting = live.run.key, self._waiting

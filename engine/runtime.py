@@ -15,8 +15,9 @@ from engine.alarms import Alarms
 from engine.core.instance import ProcessInstance
 from engine.errors import Code, LeaseLost, Rejected
 from engine.gate import Gate
-from engine.inbox import Inboxes, Shell
+from engine.inbox import Inboxes
 from engine.inference import InferenceCall, Operation
+from engine.jobs import Shell
 from engine.keys import KeySource
 from engine.linking import DeployedDefinition
 from engine.live import Live, Told
