@@ -37,7 +37,6 @@ class Evaluation:
     """One evaluation of a decision with all that it requires. Never shared."""
 
     context: EvaluationContext
-    depth: int = 0
 
     def check(self) -> None:
         """Raises DecisionFailed when the whole evaluation has spent more than it may."""
@@ -55,22 +54,22 @@ class Evaluation:
         if len(self.context.warnings) < self.context.limits.max_warnings:
             self.context.warnings.append(FeelWarning(text, 0, cause))
 
-    def invoke(self, env: Env, run: Run, scope: Scope, name: str) -> Value:
+    def invoke(self, env: Env, logic: Logic, scope: Scope, name: str) -> Value:
         """Run the body of a function that the expression behind `env` calls.
 
-        Raises DecisionFailed where calls are nested too deeply.
+        Raises DecisionFailed where calls are nested too deeply. What the body evaluates starts counting its levels
+        anew, so it may use only those that are left.
         """
         self.check()
-        depth, limits = self.depth, self.context.limits
-        self.depth = depth + env.depth
-        levels_left = limits.max_call_depth - env.depth
+        limits = self.context.limits
+        levels_left = limits.max_call_depth - env.depth - logic.depth - INVOCATION_LEVELS
         if levels_left < 0:
-            raise DecisionFailed(f"`{name}` is called more deeply than {self.depth} levels")
+            raise DecisionFailed(f"calls of `{name}` are nested too deeply")
         self.context.limits = replace(limits, max_call_depth=levels_left)
         try:
-            return run(scope, self)
+            return logic.run(scope, self)
         finally:
-            self.depth, self.context.limits = depth, limits
+            self.context.limits = limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +114,14 @@ def function_of(
             parameter.name: fit(parameter.convert, value, f"`{name}`, parameter `{parameter.name}`")
             for parameter, value in zip(parameters, env.frame, strict=True)
         }
-        return evaluation.invoke(env, logic.run, {**scope, **arguments}, name)
+        return evaluation.invoke(env, logic, {**scope, **arguments}, name)
 
     count = len(parameters)
     return FeelFunction(
         tuple(parameter.name for parameter in parameters),
         tuple(range(count)),
         body,
-        logic.depth + INVOCATION_LEVELS,
+        0,  # `invoke` counts the levels, so that too many are a failure and not a null
         logic.weight,
         [None] * count,
         scope.__getitem__,

@@ -5,7 +5,7 @@ Called by the modules of this package that turn elements into decision logic.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from lxml import etree
@@ -40,6 +40,8 @@ class Source:
         """Raises DefinitionInvalid for what is no safe, well-formed XML."""
         self.file = file
         self.problems: list[Problem] = []
+        self._noted: set[Problem] = set()
+        self._compiled: dict[tuple[str, frozenset[str], bool], Expression] = {}
         self.root = read_tree(xml, file)
         self.namespace = etree.QName(self.root).namespace or ""
         self.language = self.root.get("expressionLanguage")
@@ -61,7 +63,8 @@ class Source:
             element = element.getparent()
         element_id = "" if element is None else element.get("id", "")
         problem = Problem(self.file, element_id, self.title(element), rule, message, remedy, severity)
-        if problem not in self.problems:
+        if problem not in self._noted:
+            self._noted.add(problem)
             self.problems.append(problem)
 
     def title(self, element: etree._Element | None) -> str:
@@ -110,7 +113,7 @@ class Source:
             self.add(element, f"missing-{attribute}", f"the {kind} has no {attribute}", f"Give it a {attribute}.")
         return value
 
-    def expression(self, element: etree._Element, names: Collection[str], where: str) -> Expression | None:
+    def expression(self, element: etree._Element, names: frozenset[str], where: str) -> Expression | None:
         """The compiled expression of a literal; null, and a problem is noted, where it is none."""
         text = self.text(element)
         if not text:
@@ -119,7 +122,7 @@ class Source:
         return self.compiled(element, text, names, where)
 
     def compiled(
-        self, element: etree._Element, text: str, names: Collection[str], where: str, tests: bool = False
+        self, element: etree._Element, text: str, names: frozenset[str], where: str, tests: bool = False
     ) -> Expression | None:
         """The text as an expression, or as the tests of a cell; null, and a problem is noted, where it is none."""
         language = element.get("expressionLanguage") or self.language
@@ -127,8 +130,11 @@ class Source:
             message = f"{where} is written in `{language}`; only FEEL is executed"
             self.add(element, "expression-language", message, "Rewrite it in FEEL.")
             return None
+        key = (text, names, tests)
         try:
-            return (compile_unary_tests if tests else compile_expression)(text, names=names)
+            if key not in self._compiled:
+                self._compiled[key] = (compile_unary_tests if tests else compile_expression)(text, names=names)
+            return self._compiled[key]
         except FeelSyntaxError as error:
             remedy = "Correct the expression at the marked place."
             self.add(element, "feel-syntax", f"{where} is not valid FEEL: {error}", remedy)

@@ -5,7 +5,6 @@ Called by the reader of boxed expressions.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from lxml import etree
@@ -22,7 +21,7 @@ _ANYTHING: Final = frozenset(("", "-"))
 class TableReader:
     """Reads one table; what is wrong goes to the problems of the source."""
 
-    def __init__(self, source: Source, types: Types, element: etree._Element, names: Collection[str]) -> None:
+    def __init__(self, source: Source, types: Types, element: etree._Element, names: frozenset[str]) -> None:
         self._source = source
         self._types = types
         self._element = element

@@ -36,6 +36,7 @@ SIMPLE: Final = {
     "context": "context",
     "function": "function",
 }
+MAX_TYPE_LEVELS: Final = 30
 _ANY: Final = frozenset(("Any", "any"))
 _FROM_TEXT: Final[dict[str, Callable[[str], Value]]] = {
     "date": parse_date,
@@ -128,13 +129,11 @@ class Types:
         self._items = {spaced(item.get("name", "")): item for item in source.children(source.root, "itemDefinition")}
         self._converts: dict[str, Convert | None] = {}
         self._open: list[str] = []
+        components = source.root.iter(f"{{{source.namespace}}}itemComponent")
+        # The names of all entries of all declared structures.
+        self.component_names = frozenset(spaced(component.get("name", "")) for component in components) - {""}
         for name in self._items:
             self.named(name, self._items[name])
-
-    def component_names(self) -> set[str]:
-        """The names of all entries of all declared structures."""
-        components = self._source.root.iter(f"{{{self._source.namespace}}}itemComponent")
-        return {spaced(component.get("name", "")) for component in components} - {""}
 
     def of(self, element: etree._Element | None) -> Convert | None:
         """The conversion to the type that the element declares; null where any value fits."""
@@ -147,10 +146,13 @@ class Types:
         if item is not None and component:
             inner = self._source.children(item, "itemComponent")
             item = next((each for each in inner if spaced(each.get("name", "")) == component), None)
-        if item is None:
-            return ""
-        own = self._source.text(self._source.child(item, "allowedValues"))
-        return own or self.allowed_values(item)
+        text = ""
+        for _ in range(MAX_TYPE_LEVELS):
+            if item is None or text:
+                break
+            text = self._source.text(self._source.child(item, "allowedValues"))
+            item = self._items.get(self._source.type_ref(item) or "")
+        return text
 
     def named(self, name: str, element: etree._Element) -> Convert | None:
         """The conversion to a type by its name; a problem is noted at `element` where there is no such type."""
@@ -165,9 +167,9 @@ class Types:
             name = plain
         if name not in self._items:
             return None
-        if name in self._open:
-            message = f"the type `{name}` contains itself"
-            self._source.add(self._items[name], "cyclic-type", message, "Break the circle of types.")
+        if name in self._open or len(self._open) == MAX_TYPE_LEVELS:
+            what = "contains itself" if name in self._open else f"lies deeper than {MAX_TYPE_LEVELS} levels"
+            self._source.add(self._items[name], "cyclic-type", f"the type `{name}` {what}", "Flatten the types.")
             return None
         if name not in self._converts:
             self._open.append(name)
@@ -186,6 +188,6 @@ class Types:
         allowed = self._source.child(item, "allowedValues")
         if allowed is not None and self._source.text(allowed):
             where = f"the allowed values of the type `{name}`"
-            tests = self._source.compiled(allowed, self._source.text(allowed), (), where, tests=True)
+            tests = self._source.compiled(allowed, self._source.text(allowed), frozenset(), where, tests=True)
             convert = convert if tests is None else _allowed(convert, tests)
         return _collection(convert) if item.get("isCollection") == "true" else convert
