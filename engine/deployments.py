@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.bpmn.rules import Topics
 from engine.errors import Code, DefinitionInvalid, Problem, Rejected
+from engine.job import place_of
 from engine.linking import DeployedDefinition, Programs, find_wrong_calls
 from engine.records import Key
 from engine.route_rules import check_route
@@ -291,7 +292,10 @@ class Deployments:
                             pass
             except (psycopg.Error, SQLAlchemyError, OSError) as error:
                 log.warning("deployments not followed", extra={"reason": type(error).__name__})
-                await asyncio.sleep(RECONNECT_S)
+            except Exception as error:  # follow edge: whatever one deployment breaks, the next has to be heard of
+                extra = {"error_type": type(error).__name__, "place": place_of(error)}
+                log.critical("deployments not followed", extra=extra)
+            await asyncio.sleep(RECONNECT_S)
 
     async def _link(self, catalog: Catalog, changed: Sequence[StoredDefinition] | None) -> _View:
         """Link everything that is active.
@@ -327,6 +331,9 @@ class Deployments:
                 extra = {"process_id": process_id, "problems": [str(each) for each in invalid.problems]}
                 log.error("the active version cannot be run here", extra=extra)
         switched = view.serving != self._view.serving
+        for process_id, deployed in view.serving.items():
+            if deployed != self._view.serving.get(process_id):
+                log.info("serving", extra={"process_id": process_id, "version": deployed.ref.version})
         self._view = view
         self._programs.serve(view.serving.values())
         if switched:

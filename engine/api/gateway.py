@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 from engine.api.documents import iso_of_us
 from engine.api.refusals import Refusals
+from engine.deployments import Deployments
 from engine.inference import InferenceCall, Operation
 from engine.keys import KeySource
+from engine.linking import DeployedDefinition
 from engine.records import DefinitionRef, Tags
 from engine.run import Run
-from engine.runtime import DeployedDefinition, Runtime
+from engine.runtime import Runtime
 from engine.settings import Settings
 from engine.store.journal import Journal
 from engine.store.queries import Queries, StoredInstance
@@ -45,7 +47,8 @@ class Gateway:
         journal: Journal,
         keys: KeySource,
         queries: Queries,
-        serving: DeployedDefinition,
+        deployments: Deployments,
+        serving: Callable[[], DeployedDefinition],
         fleet: FleetView,
         telemetry: Telemetry,
         now_us: Callable[[], int],
@@ -59,6 +62,7 @@ class Gateway:
         self._runtime = runtime
         self._journal = journal
         self._queries = queries
+        self._deployments = deployments
         self._serving = serving
         self._fleet = fleet
         self._lease_held = lease_held
@@ -87,7 +91,7 @@ class Gateway:
             "attempts": 0,
         }
         return self._runtime.submit(
-            self._serving, call, tags, variables, request_id=request_id, deadline_at_us=deadline_at_us
+            self._serving(), call, tags, variables, request_id=request_id, deadline_at_us=deadline_at_us
         )
 
     def observe(self, operation: Operation, run: Run, arrived_at_us: int, outcome: str) -> None:
@@ -127,27 +131,27 @@ class Gateway:
         return None if replicas is None else bool(replicas)
 
     async def list_definitions(self) -> list[Mapping[str, Any]]:
-        serving = self._serving.ref.key
         return [
             {
                 "processDefinitionKey": str(each.key),
                 "processDefinitionId": each.process_id,
                 "version": each.version,
+                "versionTag": each.version_tag,
                 "contentHash": each.content_hash,
                 "resourceName": each.resource_name,
                 "deployedAt": each.deployed_at.isoformat(),
                 "deployedBy": each.deployed_by,
-                "serving": each.key == serving,
+                "serving": each.active,
             }
-            for each in await self._queries.list_definitions()
+            for each in await self._deployments.search()
         ]
 
     async def definition_xml(self, key: int) -> bytes | None:
-        return await self._queries.definition_xml(key)
+        return await self._deployments.xml(key)
 
     async def load_instance(self, key: int) -> StoredInstance | None:
         return await self._queries.load_instance(key)
 
     @property
     def serving(self) -> DefinitionRef:
-        return self._serving.ref
+        return self._serving().ref

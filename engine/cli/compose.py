@@ -6,7 +6,6 @@ Called by `conch serve`; the order is Postgres, schema, lease, journal, tasks, d
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib
 import logging
 import os
@@ -14,30 +13,30 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine import __version__
 from engine.api.gateway import Gateway
-from engine.bpmn import check_paths, parse
-from engine.bpmn.spiff import Program
+from engine.deployments import Deployments
 from engine.errors import DefinitionInvalid, Problem
 from engine.keys import KeySource
+from engine.linking import Programs
 from engine.local.postgres import EmbeddedPostgres, PostgresConfig, RestartPolicy
-from engine.recovery import PostgresOwnership
+from engine.ownership import PostgresOwnership
 from engine.registry import REGISTRY
-from engine.runtime import DeployedDefinition, Runtime
+from engine.runtime import Runtime
 from engine.settings import JournalSettings, Settings
 from engine.store import database as databases
 from engine.store import leases, partitions
-from engine.store.definitions import Definitions, Deployable
+from engine.store.definitions import PROCESS, Definitions
 from engine.store.journal import JournalLimits
 from engine.store.postgres_journal import PostgresJournal
 from engine.store.queries import Queries
 from engine.telemetry import Telemetry
+from engine.uploads import Judged, judge, read_folder
 
 log = logging.getLogger("conch.gateway")
 
@@ -67,14 +66,15 @@ def now_ms() -> int:
 async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
     """Open every part of a gateway. Raises DefinitionInvalid or ConchError, with everything opened closed again."""
     tasks = importlib.import_module(settings.tasks)
-    deployables = read_processes(settings)
+    judged = read_processes(settings)
     telemetry = Telemetry()
     runtimes: list[Runtime] = []
     async with AsyncExitStack() as stack:
-        store = await _open_store(stack, settings, telemetry, runtimes, say)
-        definitions = Definitions(store.database)
-        await definitions.deploy(deployables, store.keys.mint, f"{socket.gethostname()}:{os.getpid()}")
-        serving = await _serving(definitions, settings)
+        url = await stack.enter_async_context(database_url(settings, say))
+        database = await _open_database(stack, settings, url)
+        await _require_route(database, judged, settings)
+        store = await _open_store(stack, settings, url, database, telemetry, runtimes)
+        deployments = await _open_deployments(stack, store, judged, settings)
         resources = await stack.enter_async_context(tasks.open_resources(settings, telemetry, now_us))
         runtime = Runtime(
             journal=store.journal,
@@ -86,7 +86,7 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             now_us=now_us,
             engine_version=__version__,
             commit_timeout_s=settings.journal.commit_timeout_ms / 1000,
-            ownership=PostgresOwnership(store.database, store.lease),
+            ownership=PostgresOwnership(store.database, store.lease, store.programs),
         )
         runtimes.append(runtime)
         await stack.enter_async_context(runtime)
@@ -97,7 +97,8 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             journal=store.journal,
             keys=store.keys,
             queries=Queries(store.database),
-            serving=serving,
+            deployments=deployments,
+            serving=lambda: deployments.serving(settings.process),
             fleet=resources,
             telemetry=telemetry,
             now_us=now_us,
@@ -112,18 +113,28 @@ class _Store(NamedTuple):
     lease: leases.Lease
     keys: KeySource
     journal: PostgresJournal
+    programs: Programs
 
 
-async def _open_store(
-    stack: AsyncExitStack, settings: Settings, telemetry: Telemetry, runtimes: list[Runtime], say: Say
-) -> _Store:
-    """Postgres with its schema, a lease, partitions and a journal that writes. `runtimes` will write to it."""
-    url = await stack.enter_async_context(database_url(settings, say))
+async def _open_database(stack: AsyncExitStack, settings: Settings, url: str) -> databases.Database:
+    """Postgres with its schema and the partitions of the days ahead."""
     await databases.migrate(url)
     database = await databases.connect(url, pool_size=settings.postgres.pool_size)
     stack.push_async_callback(database.close)
     keeping = await _keep_partitions(url)
     stack.callback(keeping.cancel)
+    return database
+
+
+async def _open_store(
+    stack: AsyncExitStack,
+    settings: Settings,
+    url: str,
+    database: databases.Database,
+    telemetry: Telemetry,
+    runtimes: list[Runtime],
+) -> _Store:
+    """A lease, and a journal that writes under it. `runtimes` will write to it."""
     lease = await leases.acquire(database, __version__, lease_s=settings.runtime.lease_ms / 1000)
     keys = KeySource(lease.writer_id, now_ms, lease.not_before_ms)
     journal = PostgresJournal(
@@ -135,7 +146,7 @@ async def _open_store(
     )
     stack.push_async_callback(_leave, journal, lease, runtimes)
     await journal.start()
-    return _Store(database, lease, keys, journal)
+    return _Store(database, lease, keys, journal, Programs())
 
 
 @asynccontextmanager
@@ -154,43 +165,55 @@ def embedded_config(settings: Settings) -> PostgresConfig:
     return PostgresConfig(settings.postgres.data_dir.resolve(), settings.postgres.binaries)
 
 
-def read_processes(settings: Settings) -> list[Deployable]:
-    """Every process of the processes folder. Raises DefinitionInvalid with every problem of every file."""
+def read_processes(settings: Settings) -> Judged:
+    """Every file of the processes folder. Raises DefinitionInvalid with every problem of every file."""
     folder = settings.processes
-    found = check_paths([folder], REGISTRY.specs, serving={settings.process})
-    problems = [problem for problem in found if problem.severity == "error"]
-    deployables: list[Deployable] = []
-    if not problems:
-        for file in sorted(folder.rglob("*.bpmn")):
-            xml = file.read_bytes()
-            name = file.relative_to(folder).as_posix()
-            deployables += [
-                Deployable(process.process_id, hashlib.sha256(xml).hexdigest(), name, xml)
-                for process in parse(xml, name)
-            ]
-        if settings.process not in {each.process_id for each in deployables}:
-            problems.append(_process_missing(folder, settings.process))
-    if problems:
-        raise DefinitionInvalid(problems)
-    return deployables
+    if not folder.is_dir():
+        remedy = "Correct the setting `processes`."
+        raise DefinitionInvalid([Problem(str(folder), "", "", "no-such-folder", "there is no such folder", remedy)])
+    resources = read_folder(folder)
+    if not resources:
+        return Judged((), (), ())
+    judged = judge(resources, REGISTRY.specs, settings.process)
+    try:
+        judged.check()
+    except DefinitionInvalid as invalid:
+        raise DefinitionInvalid(each._replace(file=str(folder / each.file)) for each in invalid.problems) from None
+    return judged
 
 
-def _process_missing(folder: Path, process: str) -> Problem:
-    message = f"no diagram in {folder} holds the process `{process}`, which the setting `process` names"
-    remedy = "Add it, or name another process in conch.toml."
-    return Problem(str(folder), "", "", "process-missing", message, remedy)
+async def _require_route(database: databases.Database, judged: Judged, settings: Settings) -> None:
+    """Raises DefinitionInvalid when the process of the inference route is neither in the folder nor deployed."""
+    process = settings.process
+    if any((each.kind, each.process_id) == (PROCESS, process) for each in judged.deployables):
+        return
+    async with Definitions(database).reading() as catalog:
+        if await catalog.active(PROCESS, process) is not None:
+            return
+    message = f"the setting `process` names the process `{process}`, which is not deployed and in no file here"
+    remedy = "Add its diagram, or name another process in conch.toml."
+    raise DefinitionInvalid([Problem(str(settings.processes), "", "", "process-missing", message, remedy)])
 
 
-async def _serving(definitions: Definitions, settings: Settings) -> DeployedDefinition:
-    latest = await definitions.latest(settings.process)
-    assert latest is not None, "deployed a moment ago"
-    return DeployedDefinition(latest.ref, program_of(latest.xml, latest.resource_name))
+async def _open_deployments(stack: AsyncExitStack, store: _Store, judged: Judged, settings: Settings) -> Deployments:
+    """What serves, with what is new in the folder, following other gateways from now on.
+
+    Raises DefinitionInvalid when the process of the inference route cannot be run.
+    """
+    deployments = Deployments(
+        Definitions(store.database), store.programs, store.keys.mint, REGISTRY.specs, settings.process
+    )
+    await deployments.refresh()
+    await deployments.deploy_unknown(judged, deployed_by=f"conch serve, {socket.gethostname()}:{os.getpid()}")
+    deployments.serving(settings.process)
+    following = asyncio.create_task(deployments.follow(), name="deployments")
+    stack.push_async_callback(_end, following)
+    return deployments
 
 
-def program_of(xml: bytes, resource_name: str) -> Program:
-    """The runnable form of a deployed file."""
-    (definition,) = parse(xml, resource_name)
-    return Program(definition)
+async def _end(task: asyncio.Task[NoReturn]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def _leave(journal: PostgresJournal, lease: leases.Lease, runtimes: Sequence[Runtime]) -> None:

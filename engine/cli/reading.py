@@ -1,6 +1,6 @@
 """Owns what the reading commands share: a key argument, and the audit opened for reading.
 Never migrates, deploys or writes.
-Called by `conch replay` and `conch explain`.
+Called by `conch replay`, `conch explain`, `conch process` and `conch deploy`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from engine.local.postgres import url_of_running
 from engine.records import Key
 from engine.settings import Settings
 from engine.store import database as databases
+from engine.store.definitions import Definitions
 from engine.store.queries import Queries, StoredInstance
 
 CONNECT_WAIT_S = 5.0
@@ -41,6 +42,7 @@ class Audit(NamedTuple):
     """The audit, open for reading."""
 
     queries: Queries
+    definitions: Definitions
 
     async def load(self, key: Key | str) -> StoredInstance:
         """The instance by its key or by its request id. Raises Rejected: NOT_FOUND, or UNSUPPORTED for commands that
@@ -56,7 +58,8 @@ class Audit(NamedTuple):
 
     async def xml_of(self, stored: StoredInstance) -> bytes:
         """The very file that governed the instance. Raises Rejected(NOT_FOUND)."""
-        xml = await self.queries.definition_xml(stored.definition.key)
+        async with self.definitions.reading() as catalog:
+            xml = await catalog.xml(stored.definition.key)
         if xml is None:
             raise Rejected(Code.NOT_FOUND, f"the audit holds no process definition {stored.definition.key}")
         return xml
@@ -71,10 +74,17 @@ class Audit(NamedTuple):
 @asynccontextmanager
 async def reading(settings: Settings) -> AsyncIterator[Audit]:
     """Open the configured database, or the embedded one: the running gateway's, else started for this command."""
+    async with connected(settings) as database:
+        yield Audit(Queries(database), Definitions(database))
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[databases.Database]:
+    """The database of the settings, as `reading` opens it."""
     async with _url(settings) as url:
         database = await databases.connect(url, pool_size=2, wait_s=CONNECT_WAIT_S)
         try:
-            yield Audit(Queries(database))
+            yield database
         finally:
             await database.close()
 

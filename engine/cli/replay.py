@@ -15,10 +15,10 @@ import orjson
 
 from engine import __version__
 from engine.cli import config_option
-from engine.cli.compose import program_of
 from engine.cli.reading import KEY, reading
 from engine.core.replay import derive_records
 from engine.errors import Rejected
+from engine.linking import Programs
 from engine.records import Key
 from engine.settings import Settings, load_settings
 from engine.store.canonical import Difference, differences, rows_from_records
@@ -63,7 +63,7 @@ def command(key: int | str, as_json: bool, config: Path | None) -> None:
 async def _compare(settings: Settings, key: Key | str) -> Comparison:
     async with reading(settings) as audit:
         stored = await audit.load(key)
-        program = program_of(await audit.xml_of(stored), stored.definition.process_id)
+        program = await Programs().of_start(audit.definitions, stored.start)
         commands = [(logged.command, logged.at_us) for logged in stored.commands]
         version = stored.start.engine_version
         try:
