@@ -19,7 +19,7 @@ from engine.bpmn.outline import Outline, read_outline
 from engine.bpmn.references import References
 from engine.bpmn.scope_rules import check_scopes
 from engine.bpmn.vocabulary import CAMUNDA_8_EQUIVALENTS, EXTENSIONS, HARMLESS_ROOTS, REFUSED
-from engine.bpmn.xml import BPMN, CAMUNDA_7, MAX_BYTES, MODELER, ZEEBE, read_tree
+from engine.bpmn.xml import BPMN, BPMNDI, CAMUNDA_7, MAX_BYTES, MODELER, ZEEBE, read_tree
 from engine.errors import DefinitionInvalid, Problem
 
 EXAMPLE_OUTPUT: Final = "camundaModeler:exampleOutputJson"
@@ -56,12 +56,12 @@ def read(xml: bytes, resource_name: str, max_bytes: int = MAX_BYTES) -> Reading:
     findings = Findings(resource_name)
     processes = _executable_processes(root, findings)
     if not processes:
-        return Reading((), tuple(findings.problems), complete=False)
+        return Reading((), findings.problems, complete=False)
     _check_ids(root, findings)
     _check_platform(root, findings)
     references = References(root)
     definitions = [_definition(process, findings, references, xml) for process in processes]
-    return Reading(tuple(definitions), tuple(findings.problems), findings.complete)
+    return Reading(tuple(definitions), findings.problems, findings.complete)
 
 
 def _definition(process: etree._Element, findings: Findings, references: References, xml: bytes) -> ProcessDefinition:
@@ -131,7 +131,7 @@ def _has_flow_nodes(process: etree._Element) -> bool:
 
 def _check_ids(root: etree._Element, findings: Findings) -> None:
     seen: dict[str, etree._Element] = {}
-    for element in root.iter(etree.Element):
+    for element in root.iter(*(f"{{{namespace}}}*" for namespace in (BPMN, BPMNDI, ZEEBE))):
         element_id = element.get("id")
         if element_id is None:
             continue

@@ -15,15 +15,20 @@ class Findings:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.problems: list[Problem] = []
+        self._found: dict[Problem, None] = {}
         self.complete = True  # every flow node, sequence flow and condition of every process could be read
 
     def add(self, element: etree._Element | None, rule: str, message: str, remedy: str, *, hole: bool = False) -> None:
         """Note an error at `element`, or at the file as a whole; a hole is something that paths lead through."""
         element_id = "" if element is None else element.get("id", "")
         name = "" if element is None else name_of(element)
-        self.problems.append(Problem(self.file, element_id, name, rule, message, remedy))
+        self._found.setdefault(Problem(self.file, element_id, name, rule, message, remedy))
         self.complete = self.complete and not hole
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Each once, even where an element breaks a rule twice in the same way."""
+        return tuple(self._found)
 
 
 def name_of(element: etree._Element) -> str:

@@ -46,7 +46,8 @@ ACTIVITIES: Final = frozenset(EXECUTED.values()) - GATEWAYS - EVENTS  # what a b
 HARMLESS: Final = frozenset(
     {"documentation", "extensionElements", "textAnnotation", "association", "group", "laneSet", "category"}
     | {"dataObject", "dataObjectReference", "dataStoreReference", "ioSpecification", "property"}
-    | {"dataInputAssociation", "dataOutputAssociation", "incoming", "outgoing"}
+    | {"dataInput", "dataOutput", "inputSet", "outputSet", "dataInputAssociation", "dataOutputAssociation"}
+    | {"incoming", "outgoing"}
 )
 
 _RESPONSIBLE: Final = "Remove it; say who is responsible with zeebe:assignmentDefinition at a user task."
