@@ -15,6 +15,7 @@ from engine.bpmn.paths import lint_paths
 from engine.bpmn.rules import Topics, lint_elements
 from engine.bpmn.variables import check_variables
 from engine.bpmn.xml import MAX_BYTES
+from engine.dmn import check_decisions
 from engine.errors import Problem
 
 
@@ -66,11 +67,18 @@ def check_paths(
     problems: list[Problem] = []
     readings: dict[str, Reading] = {}
     order: dict[str, int] = {}
+    done: set[str] = set()
     for path in paths:
         order.setdefault(str(path), len(order))
         for file in _diagrams(Path(path), problems):
             order.setdefault(str(file), len(order))
-            if str(file) not in readings and (xml := _read(file, problems)) is not None:
+            if str(file) in done:
+                continue
+            done.add(str(file))
+            xml = _read(file, problems)
+            if xml is not None and file.suffix == ".dmn":
+                problems += check_decisions(xml, str(file))
+            elif xml is not None:
                 readings[str(file)] = read(xml, str(file))
     problems += _judge_together(readings, topics, serving)
     return sorted(problems, key=lambda problem: order[problem.file])
@@ -102,7 +110,7 @@ def _diagrams(path: Path, problems: list[Problem]) -> Iterator[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in (".bpmn", ".dmn") and file.is_file())
         if not files:
-            message, remedy = "the folder holds no diagram", "Name a folder with .bpmn files."
+            message, remedy = "the folder holds no diagram", "Name a folder with .bpmn or .dmn files."
             problems.append(_problem(path, "no-diagram", message, remedy, "warning"))
         yield from files
     elif path.is_file():
@@ -113,12 +121,8 @@ def _diagrams(path: Path, problems: list[Problem]) -> Iterator[Path]:
 
 def _read(file: Path, problems: list[Problem]) -> bytes | None:
     """The text of a diagram; null, with a problem, where there is none to read."""
-    if file.suffix == ".dmn":
-        message, remedy = "decision tables are not supported yet; the file was not checked", "Remove it."
-        problems.append(_problem(file, "dmn-not-supported", message, remedy, "warning"))
-        return None
-    if file.suffix != ".bpmn":
-        message, remedy = "the file is no diagram", "Name .bpmn files, or folders that hold them."
+    if file.suffix not in (".bpmn", ".dmn"):
+        message, remedy = "the file is no diagram", "Name .bpmn or .dmn files, or folders that hold them."
         problems.append(_problem(file, "no-diagram", message, remedy))
         return None
     try:

@@ -55,8 +55,10 @@ def overlapping(table: Table) -> Iterator[Pair]:
     for place, later in enumerate(table.rules):
         tests = dict(later.tests)
         for earlier in table.rules[:place]:
-            if all(cells.meet(test, tests[column]) for column, test in earlier.tests if column in tests) and all(
-                cells.satisfiable(test) for _, test in (*earlier.tests, *later.tests)
+            others = dict(earlier.tests)
+            if all(
+                cells.meet(others.get(column) or tests[column], tests.get(column) or others[column])
+                for column in others.keys() | tests.keys()
             ):
                 yield Pair(earlier, later)
 
@@ -67,10 +69,6 @@ class _Cells:
     def __init__(self) -> None:
         self._points: dict[str, list[Value]] = {}
         self._meetings: dict[tuple[str, str], bool] = {}
-
-    def satisfiable(self, test: Expression) -> bool:
-        """Whether some value surely passes the cell."""
-        return self.meet(test, test)
 
     def meet(self, one: Expression, other: Expression) -> bool:
         """Whether some value surely passes both cells."""

@@ -29,7 +29,6 @@ ELSEWHERE = {
     "duplicate-process-id",
     "no-diagram",
     "no-such-file",
-    "dmn-not-supported",
     "unreadable-file",
     "invalid-layout",
     "no-layout",
@@ -196,7 +195,7 @@ def test_check_walks_folders_and_reports_tables_missing_files_and_shared_process
     (tmp_path / "empty").mkdir()
     problems = check_paths([tmp_path, tmp_path / "gone.bpmn", tmp_path / "notes.txt", tmp_path / "empty"], None)
     assert [(Path(p.file).name, p.rule, p.severity) for p in problems] == [
-        ("prices.dmn", "dmn-not-supported", "warning"),
+        ("prices.dmn", "not-dmn", "error"),
         ("b.bpmn", "duplicate-process-id", "error"),
         ("gone.bpmn", "no-such-file", "error"),
         ("notes.txt", "no-diagram", "error"),
