@@ -19,10 +19,16 @@ from engine.bpmn.spiff import Program
 from engine.core.instance import ProcessInstance
 from engine.keys import KeySource
 from engine.records import (
+    ActivityEnded,
     Attempt,
     BpmnErrorThrown,
+    CallTarget,
     Decision,
     DefinitionRef,
+    IncidentEnded,
+    IncidentRaised,
+    InstanceEnded,
+    InstanceStarted,
     JobCompleted,
     JobReport,
     Record,
@@ -160,6 +166,49 @@ def job_report(topic: str, at_us: int, number: int, outcome: str = "ok") -> JobR
         for sku, n, usd in (("input_tokens", 12, "0.0000015"), ("output_tokens", 5, "0.000006"))
     )
     return report._replace(attempts=(attempt,), usage=usage)
+
+
+def operational(
+    source: KeySource,
+    *,
+    process_id: str = "bill",
+    business_id: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    incident: str | None = None,
+    ended: str | None = None,
+) -> Life:
+    """An instance that is not online, as rows: a user task ended inside a called process, an incident at a second task
+    (`incident`: open, resolved or ended), and the end (`ended`: its state) if it has one."""
+    definition, called = DefinitionRef(8, process_id, 2, "ab" * 32), DefinitionRef(9, "called", 1, "cd" * 32)
+    at_us = time.time_ns() // 1000
+    start = Start(source.reserve(), definition, "0.1.0", REQUEST_ID, Tags("acme"), variables or {}, False)
+    start = start._replace(
+        calls=(CallTarget(definition.content_hash, "call", called),),
+        business_id=business_id,
+    )
+    source.advance(start.key + 1)
+    call, child, person, person_job, second, raised = [source.mint() for _ in range(6)]
+    task = ActivityEnded(
+        *(person, "approve", "USER_TASK", "Approve", "completed", at_us, at_us + 10),
+        *(person_job, at_us, at_us + 1, at_us + 9),
+        variables={"approved": True},
+        scope_key=child,
+        process_id="called",
+    )
+    ended_process = ActivityEnded(
+        *(child, "called", "PROCESS", "Called", "completed", at_us, at_us + 10), scope_key=call, process_id="called"
+    )
+    caller = ActivityEnded(call, "call", "CALL_ACTIVITY", "Call", "completed", at_us, at_us + 10)
+    facts: list[Any] = [InstanceStarted(start), task, ended_process, caller]
+    if incident is not None:
+        facts.append(IncidentRaised(raised, second, "pay", "NO_RETRIES_LEFT", "the bank is closed"))
+    if incident in ("resolved", "ended"):
+        facts.append(IncidentEnded(raised, second, "pay", incident == "resolved"))
+    if ended is not None:
+        facts.append(InstanceEnded(ended, None, None, None, at_us, at_us + 1_000, 0, 3))
+    records = [Record(-1, at_us, start)]
+    records += [Record(position, at_us + position, fact) for position, fact in enumerate(facts, 1)]
+    return Life(InstanceContext.of_start(start), [tuple(records)])
 
 
 async def eventually(holds: Callable[[], Awaitable[bool] | bool], within_s: float = 10.0) -> None:

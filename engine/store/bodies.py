@@ -206,8 +206,7 @@ def _incident_ended(fact: IncidentEnded) -> bytes:
 
 
 _ENDED = label("instance_ended") + NULL * 2
-_OPERATIONAL_ENDED = label("instance_ended") + NULL + boolean(False)
-_ENDED_REST = NO_CALL + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL * 2  # `details` comes with `closing`
+_ENDED_REST = NO_CALL + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL * 2  # then comes `digest_of_commands`
 
 
 def _instance_ended(fact: InstanceEnded) -> bytes:
@@ -223,11 +222,23 @@ def _instance_ended(fact: InstanceEnded) -> bytes:
     )
 
 
-def closing(ended: bytes, online: bool, said: str) -> bytes:
-    """The body of an instance's end, with what the fact does not know: whether it was online, and the digest of its
-    commands."""
-    body = ended if online else _OPERATIONAL_ENDED + ended[len(_ENDED) :]
-    return body + jsonb(b'{"commands_blake2b":"%b"}' % said.encode())
+_OPERATIONAL = (
+    (label("activity") + NULL * 2, label("activity") + NULL + boolean(False)),
+    (_ENDED, label("instance_ended") + NULL + boolean(False)),
+)
+
+
+def operational(body: bytes) -> bytes:
+    """The body of a fact of an instance that is not online: an activity and the end say so, to be found by that."""
+    for online, offline in _OPERATIONAL:
+        if body.startswith(online):
+            return offline + body[len(online) :]
+    return body
+
+
+def digest_of_commands(said: str) -> bytes:
+    """`details` of an instance's end: the digest of all its commands, in hex."""
+    return jsonb(b'{"commands_blake2b":"%b"}' % said.encode())
 
 
 _REFUSAL = label("refusal")

@@ -27,7 +27,7 @@ from engine.records import (
 )
 from engine.store import binary, command_log, json_text
 from engine.store.binary import NULL, PG_EPOCH_US, jsonb, label
-from engine.store.bodies import BODY_OF, COMMAND_BODY, closing
+from engine.store.bodies import BODY_OF, COMMAND_BODY, digest_of_commands, operational
 from engine.store.columns import COLUMNS
 from engine.store.json_text import Poison
 
@@ -102,8 +102,10 @@ def encode_fact(instance: InstanceContext, record: Record) -> EncodedRow:
         encoded = encode(body)
     except Poison:
         encoded, sanitized = encode(json_text.clean(body)), True
+    if not instance.online:
+        encoded = operational(encoded)
     if type(body) is InstanceEnded:
-        encoded = closing(encoded, instance.online, instance.said.hexdigest())
+        encoded += digest_of_commands(instance.said.hexdigest())
     head = _head(_WIDTH, 8, position, 8, at_us - PG_EPOCH_US)
     return EncodedRow(position, b"".join((head, instance.encoded, encoded)), sanitized)
 

@@ -122,6 +122,12 @@ record = Table(
         postgresql_where=text("kind = 'instance_started' AND details IS NOT NULL"),
     ),
     Index("record_called_process_idx", "activity_instance_key", postgresql_where=text("element_type = 'PROCESS'")),
+    Index("record_activity_idx", "activity_instance_key", postgresql_where=text("kind = 'activity' AND NOT online")),
+    Index(
+        "record_job_idx",
+        "job_key",
+        postgresql_where=text("kind = 'activity' AND NOT online AND job_key IS NOT NULL"),
+    ),
     Index("record_incident_idx", "incident_key", postgresql_where=text("kind = 'incident'")),
     comment="Append-only: every command (position < 0) and fact (position > 0) of every process instance.",
     postgresql_partition_by="RANGE (day)",

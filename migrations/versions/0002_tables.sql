@@ -5,6 +5,8 @@ CREATE INDEX record_process_idx ON record (process_id, process_instance_key) WHE
 CREATE INDEX record_business_id_idx ON record ((details ->> 'business_id'))
     WHERE kind = 'instance_started' AND details IS NOT NULL;
 CREATE INDEX record_called_process_idx ON record (activity_instance_key) WHERE element_type = 'PROCESS';
+CREATE INDEX record_activity_idx ON record (activity_instance_key) WHERE kind = 'activity' AND NOT online;
+CREATE INDEX record_job_idx ON record (job_key) WHERE kind = 'activity' AND NOT online AND job_key IS NOT NULL;
 CREATE INDEX record_incident_idx ON record (incident_key) WHERE kind = 'incident';
 
 CREATE TABLE open_instance (
@@ -20,7 +22,7 @@ CREATE INDEX open_instance_owner_epoch_idx ON open_instance (owner_epoch, proces
 COMMENT ON TABLE open_instance IS
     'Operational instances that have not ended, by the engine that owns each; kept by the records themselves.';
 
--- Only a start or an end of an operational instance says that it is not online, so that rows of requests pass by.
+-- Only rows of an operational instance say that it is not online, so that the rows of requests pass by.
 CREATE FUNCTION keep_open_instance() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     CASE NEW.kind
@@ -32,8 +34,10 @@ BEGIN
             ON CONFLICT DO NOTHING;
         WHEN 'instance_ended' THEN
             DELETE FROM open_instance WHERE process_instance_key = NEW.process_instance_key;
+            -- A message that it had claimed for a subscription and never took stays free for others.
             UPDATE message_correlation SET lock_key = NULL, delivered_at = coalesce(delivered_at, now())
-            WHERE process_instance_key = NEW.process_instance_key AND (delivered_at IS NULL OR lock_key IS NOT NULL);
+            WHERE process_instance_key = NEW.process_instance_key AND subscription_key IS NULL
+              AND (delivered_at IS NULL OR lock_key IS NOT NULL);
         WHEN 'incident' THEN
             UPDATE open_instance SET open_incidents = open_incidents + 1
             WHERE process_instance_key = NEW.process_instance_key;
@@ -45,7 +49,8 @@ BEGIN
 END
 $$;
 CREATE TRIGGER record_open_instance AFTER INSERT ON record
-    FOR EACH ROW WHEN (NOT NEW.online OR NEW.incident_key IS NOT NULL) EXECUTE FUNCTION keep_open_instance();
+    FOR EACH ROW WHEN (NEW.incident_key IS NOT NULL OR (NOT NEW.online AND NEW.kind <> 'activity'))
+    EXECUTE FUNCTION keep_open_instance();
 
 CREATE TABLE message (
     key bigint NOT NULL,
