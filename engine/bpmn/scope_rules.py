@@ -125,33 +125,30 @@ def _places(outline: Outline, node: FlowNode) -> list[tuple[str, str | None]]:
 
 
 def _check_links(outline: Outline, nodes: list[FlowNode]) -> None:
-    links = [node for node in nodes if node.event is not None and node.event.kind is EventKind.LINK and node.event.link]
-    ends: dict[str | None, FlowNode] = {}
-    for node in links:
-        if node.type is ElementType.INTERMEDIATE_CATCH_EVENT and node.event is not None:
-            other = ends.setdefault(node.event.link, node)
-            if other is not node:
-                message = f"`{other.id}` is an end of the link `{node.event.link}` too"
-                _refuse_link(outline, node, message, "Give every end of a link a name of its own.")
-    begun = {
-        node.event.link for node in links if node.event is not None and node.id not in {end.id for end in ends.values()}
-    }
-    for node in links:
-        link = None if node.event is None else node.event.link
-        if node.type is ElementType.INTERMEDIATE_THROW_EVENT and link not in ends:
-            _refuse_link(
-                outline,
-                node,
-                f"no link catch event beside it has the name `{link}`",
-                "Draw the link's other end, in the same process or sub-process.",
-            )
-        elif node.type is ElementType.INTERMEDIATE_CATCH_EVENT and link not in begun:
-            _refuse_link(
-                outline,
-                node,
-                f"no link throw event beside it has the name `{link}`",
-                "Draw the link's beginning, in the same process or sub-process.",
-            )
+    """Every link has one end, and an end has a beginning; several beginnings may lead to one end."""
+    begins = _links(nodes, ElementType.INTERMEDIATE_THROW_EVENT)
+    ends = _links(nodes, ElementType.INTERMEDIATE_CATCH_EVENT)
+    for link, beginnings in begins.items():
+        for node in beginnings if link not in ends else ():
+            message = f"no link catch event beside it has the name `{link}`"
+            remedy = "Draw the link's other end, in the same process or sub-process."
+            _refuse_link(outline, node, message, remedy)
+    for link, (end, *others) in ends.items():
+        for node in others:
+            message = f"`{end.id}` is an end of the link `{link}` too"
+            _refuse_link(outline, node, message, "Give every end of a link a name of its own.")
+        if link not in begins:
+            message = f"no link throw event beside it has the name `{link}`"
+            remedy = "Draw the link's beginning, in the same process or sub-process."
+            _refuse_link(outline, end, message, remedy)
+
+
+def _links(nodes: list[FlowNode], kind: ElementType) -> dict[str, list[FlowNode]]:
+    links: dict[str, list[FlowNode]] = {}
+    for node in nodes:
+        if node.type is kind and node.event is not None and node.event.link is not None:
+            links.setdefault(node.event.link, []).append(node)
+    return links
 
 
 def _refuse_link(outline: Outline, node: FlowNode, message: str, remedy: str) -> None:
