@@ -17,6 +17,23 @@ from engine.store.queries import StoredInstance
 Fact = Mapping[str, Any]
 
 _SHARES_SHOWN = 3
+_BODY = "MULTI_INSTANCE_BODY"
+# What is told of an element that completed. Starts, ends, gateways and what only passes a token on go without saying.
+_SAID = {
+    "SERVICE_TASK": "took {}",
+    "BUSINESS_RULE_TASK": "decided in {}",
+    "SCRIPT_TASK": "computed its result in {}",
+    "SEND_TASK": "sent its message in {}",
+    "RECEIVE_TASK": "waited {} for its message",
+    "USER_TASK": "was done by a person after {}",
+    "SUB_PROCESS": "was done with all that it holds after {}",
+    "EVENT_SUB_PROCESS": "reacted, which took {}",
+    "CALL_ACTIVITY": "came back from the called process after {}",
+    _BODY: "ran for each of its items, in {} together",
+    "INTERMEDIATE_CATCH_EVENT": "waited {}",
+    "INTERMEDIATE_THROW_EVENT": "was reached",
+    "BOUNDARY_EVENT": "took over",
+}
 
 
 def tell(stored: StoredInstance) -> list[str]:
@@ -24,6 +41,7 @@ def tell(stored: StoredInstance) -> list[str]:
     sentences = [*_arrival(stored)]
     attempts: list[Fact] = []
     decisions: list[Fact] = []
+    repeated = _repeated(stored)
     for fact in stored.facts:
         match fact["kind"]:
             case "attempt":
@@ -31,7 +49,8 @@ def tell(stored: StoredInstance) -> list[str]:
             case "decision":
                 decisions.append(fact)
             case "activity":
-                sentences += _activity(fact, decisions, attempts)
+                if fact.get("activity_instance_key") not in repeated or fact["state"] == "failed":
+                    sentences += _activity(fact, decisions, attempts)
                 attempts, decisions = [], []
             case "incident":
                 sentences.append(f"An incident was raised: {fact['error_code']}, {fact['message']}.")
@@ -42,21 +61,40 @@ def tell(stored: StoredInstance) -> list[str]:
 
 
 def walked(stored: StoredInstance) -> Walked:
-    """How often and how long each element ran, which flows were taken, and what failed."""
+    """How often and how long each element of the diagram ran, which flows were taken, and what failed. A multi-instance
+    ran as often as it had items, and as long as all of them together took."""
     counts: Counter[str] = Counter()
     durations_us: defaultdict[str, int] = defaultdict(int)
+    bodies_us: defaultdict[str, int] = defaultdict(int)
     flows: Counter[str] = Counter()
     failed = set()
     for fact in stored.facts:
-        if fact["kind"] != "activity":
-            continue
+        if fact["kind"] != "activity" or fact.get("called_process_id") is not None:
+            continue  # a called process has a diagram of its own
         element_id = fact["element_id"]
-        counts[element_id] += 1
-        durations_us[element_id] += fact.get("duration_us", 0)
-        flows.update(fact.get("taken_flow_ids", ()))
+        flows.update(fact.get("taken_flow_ids") or ())
         if fact["state"] != "completed":
             failed.add(element_id)
-    return Walked({name: (count, durations_us[name]) for name, count in counts.items()}, dict(flows), frozenset(failed))
+        if fact["element_type"] == _BODY:
+            bodies_us[element_id] += fact.get("duration_us", 0)
+        else:
+            counts[element_id] += 1
+            durations_us[element_id] += fact.get("duration_us", 0)
+    durations_us |= bodies_us
+    visits = {name: (counts[name], durations_us[name]) for name in durations_us}
+    return Walked(visits, dict(flows), frozenset(failed))
+
+
+def _repeated(stored: StoredInstance) -> set[int]:
+    """The activities that ran for one item of a multi-instance each, with all that ran inside them."""
+    activities = [fact for fact in stored.facts if fact["kind"] == "activity"]
+    around = {fact["activity_instance_key"]: fact.get("scope_key") for fact in activities}
+    bodies = {fact["activity_instance_key"] for fact in activities if fact["element_type"] == _BODY}
+    inside: set[int] = set()
+    for key in reversed(around):  # what is around an activity ends after it
+        if around[key] in bodies or around[key] in inside:
+            inside.add(key)
+    return inside
 
 
 def duration(us: int) -> str:
@@ -69,23 +107,27 @@ def duration(us: int) -> str:
 
 
 def _arrival(stored: StoredInstance) -> Iterator[str]:
-    start, tags = stored.start, stored.start.tags
-    variables = start.variables
+    start, tags, definition = stored.start, stored.start.tags, stored.definition
     at = stored.started_at.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+    process = f"Process {definition.process_id} version {definition.version}"
+    paid_by = f"tenant {tags.tenant} for product {tags.product}, feature {tags.feature}"
+    if not start.online:
+        business = f", business id {start.business_id}" if start.business_id else ""
+        yield f"{process} was started as instance {stored.key}{business} at {at} by {paid_by}."
+        return
+    variables = start.variables
     asked = f"{variables.get('operation', 'a call')} of model {variables.get('model', 'unknown')}"
     yield (
-        f"Request {start.request_id} ({asked}, {variables.get('request_bytes', 0)} bytes) arrived at {at} from tenant "
-        f"{tags.tenant} for product {tags.product}, feature {tags.feature}, with {tags.priority} priority."
+        f"Request {start.request_id} ({asked}, {variables.get('request_bytes', 0)} bytes) arrived at {at} "
+        f"from {paid_by}, with {tags.priority} priority."
     )
-    definition = stored.definition
-    yield (
-        f"Process {definition.process_id} version {definition.version} governed it as instance {stored.key}; it had "
-        f"{duration(tags.deadline_ms * 1000)} to answer."
-    )
+    yield f"{process} governed it as instance {stored.key}; it had {duration(tags.deadline_ms * 1000)} to answer."
 
 
 def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterator[str]:
     name, took = fact["element_name"] or fact["element_id"], duration(fact.get("duration_us", 0))
+    if fact.get("called_process_id") is not None:
+        name = f"{name}” of the called process “{fact['called_process_id']}"
     for each in decisions:
         yield f"“{name}” chose {each.get('chosen') or 'nothing'}: {each['reason']}."
     for each in attempts:
@@ -96,12 +138,8 @@ def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterat
     if fact["state"] != "completed" and kind != "BOUNDARY_EVENT":
         why = f": {fact['error_code']}, {fact.get('message', '')}" if "error_code" in fact else ""
         yield f"“{name}” ended without completing after {took}{why}."
-    elif kind == "INTERMEDIATE_CATCH_EVENT":
-        yield f"“{name}” waited {took}."
-    elif kind == "BOUNDARY_EVENT":
-        yield f"“{name}” took over."
-    elif kind == "SERVICE_TASK":
-        yield f"“{name}” took {took}{_noted(fact.get('variables') or {})}."
+    elif kind in _SAID:
+        yield f"“{name}” {_SAID[kind].format(took)}{_noted(fact.get('variables') or {})}."
 
 
 def _noted(variables: Mapping[str, Any]) -> str:

@@ -1,11 +1,13 @@
-"""What `conch explain` says of money: only what is paid for is a cost."""
+"""What `conch explain` says: of money only what is paid for, of steps what a reader has to know."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
 
-from engine.api.narrative import _usage
+from engine.api.narrative import _usage, tell, walked
+from engine.records import DefinitionRef, Start, Tags
+from engine.store.command_log import LoggedCommand
 from engine.store.queries import StoredInstance
 
 
@@ -36,3 +38,65 @@ def test_an_unknown_price_is_not_a_cost_of_nothing() -> None:
         "Used: 5 input tokens; it cost 0.1 USD, 1 line without a price."
     ]
     assert told() == ["Nothing billable was used."]
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+
+def ended(element_id: str, element_type: str, key: int, **more: Any) -> dict[str, Any]:
+    fact = {"kind": "activity", "element_id": element_id, "element_name": element_id.capitalize(), "state": "completed"}
+    return fact | {"element_type": element_type, "activity_instance_key": key, "duration_us": 1_500} | more
+
+
+def instance(*facts: dict[str, Any]) -> StoredInstance:
+    definition = DefinitionRef(1, "orders", 3, "00")
+    start = Start(7, definition, "0.1.0", "", Tags(), {}, online=False, business_id="order-12")
+    return StoredInstance(7, definition, start, (LoggedCommand(1, 1_896_048_000_000_000, start),), facts)
+
+
+ITEMS = [ended("each", "SERVICE_TASK", 10 + n, scope_key=30) for n in range(3)]
+BODY = ended("each", "MULTI_INSTANCE_BODY", 30, duration_us=2_000, taken_flow_ids=["out"])
+
+
+def test_an_instance_that_is_no_request_is_told_as_what_it_is() -> None:
+    first, *_, last = tell(instance())
+    assert first == (
+        "Process orders version 3 was started as instance 7, business id order-12 at 2030-01-31 00:00:00.000000 UTC "
+        "by tenant default for product none, feature none."
+    )
+    assert last == "It has not ended yet."
+
+
+def test_each_kind_of_step_has_its_words_and_what_only_passes_a_token_has_none() -> None:
+    kinds = ["START_EVENT", "USER_TASK", "CALL_ACTIVITY", "PARALLEL_GATEWAY", "INTERMEDIATE_THROW_EVENT", "END_EVENT"]
+    told = tell(instance(*(ended(f"step{n}", kind, n) for n, kind in enumerate(kinds))))[1:-1]
+    assert told[:3] == [
+        "“Step1” was done by a person after 1.5 ms.",
+        "“Step2” came back from the called process after 1.5 ms.",
+        "“Step4” was reached.",
+    ]
+
+
+def test_a_multi_instance_is_told_once_however_many_items_it_had() -> None:
+    inside = ended("inside", "SERVICE_TASK", 20, scope_key=10)
+    told = tell(instance(inside, *ITEMS, BODY))
+    assert [each for each in told if "Each" in each or "Inside" in each] == [
+        "“Each” ran for each of its items, in 2.0 ms together."
+    ]
+
+
+def test_an_item_that_failed_is_told() -> None:
+    failed = ended("each", "SERVICE_TASK", 10, scope_key=30, state="failed", error_code="X", message="no")
+    assert "“Each” ended without completing after 1.5 ms: X, no." in tell(instance(failed, BODY))
+
+
+def test_a_step_of_a_called_process_says_whose_it_is_and_is_not_on_the_callers_picture() -> None:
+    step = ended("work", "SERVICE_TASK", 10, scope_key=8, called_process_id="ship", taken_flow_ids=["flow"])
+    stored = instance(step, ended("call", "CALL_ACTIVITY", 9))
+    assert "“Work” of the called process “ship” took 1.5 ms." in tell(stored)
+    assert walked(stored) == ({"call": (1, 1_500)}, {}, frozenset())
+
+
+def test_on_the_picture_a_multi_instance_ran_once_for_each_item_and_as_long_as_all_of_them() -> None:
+    assert walked(instance(*ITEMS, BODY)) == ({"each": (3, 2_000)}, {"out": 1}, frozenset())
+    assert walked(instance(BODY)) == ({"each": (0, 2_000)}, {"out": 1}, frozenset())
