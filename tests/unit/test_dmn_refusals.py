@@ -109,6 +109,12 @@ def test_a_wrong_output_is_named_by_rule_and_column() -> None:
     assert (problem.element_id, problem.message.split(" is not")[0]) == ("cell_1_1", 'rule 1, output column 1 "colour"')
 
 
+def test_an_argument_without_a_name_is_refused() -> None:
+    binding = f'<binding><parameter name=""/>{LITERAL}</binding>'
+    found = problems(answer(f"<invocation>{literal('abs')}{binding}</invocation>"))
+    assert [problem.rule for problem in found] == ["missing-name", "invocation"]
+
+
 def test_a_file_that_is_no_dmn_is_refused() -> None:
     for xml, rule in [
         (b"<definitions xmlns='http://www.omg.org/spec/BPMN/20100524/MODEL'/>", "not-dmn"),
