@@ -175,21 +175,25 @@ class Loader:
 
     async def run(self, ownership: Ownership) -> None:
         """Load for ever."""
+        store_away = False
         while True:
             while self._queue:
                 keys = [self._queue.popleft() for _ in range(min(LOADED_AT_ONCE, len(self._queue)))]
                 try:
                     found = await ownership.load_all(keys)
                 except StoreAway as away:
-                    self._put_off(keys, away)
+                    if not store_away:
+                        log.warning("parked instances not loaded", extra={"reason": str(away)})
+                    store_away = True
+                    self._put_off(keys)
                     await asyncio.sleep(RETRY_S)
                 else:
+                    store_away = False
                     await self._load(keys, found)
             self._filled.clear()
             await self._filled.wait()
 
-    def _put_off(self, keys: Sequence[Key], away: StoreAway) -> None:
-        log.warning("parked instances not loaded", extra={"instances": len(keys), "reason": str(away)})
+    def _put_off(self, keys: Sequence[Key]) -> None:
         refusal = Rejected(
             Code.JOURNAL_UNAVAILABLE, "the store cannot be asked for the instance at the moment", retry_after_ms=1000
         )

@@ -28,6 +28,7 @@ from engine.run import Run, RunResult
 from engine.runtime import Runtime
 from engine.settings import RuntimeSettings
 from engine.telemetry import Telemetry
+from engine.waiting import Waiting
 from tests.loop import now_us, run_virtual
 from tests.simulation.disk import FaultyJournal, MemoryOwnership
 
@@ -262,6 +263,7 @@ async def world(
     registry: Registry | None = None,
     epoch: int = 1,
     clock: Callable[[], int] = now_us,
+    waiting: Waiting | None = None,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """An engine that runs the shipped diagram. `epoch` tells engines on the same disk apart."""
@@ -278,6 +280,7 @@ async def world(
         now_us=clock,
         engine_version="test",
         ownership=ownership,
+        waiting=waiting,
     )
     await journal.start()
     try:
