@@ -1,4 +1,4 @@
-"""Owns the questions to the audit that the engine itself asks: one instance whole, definitions, requests by id.
+"""Owns the questions to the audit that the engine itself asks: one instance whole, commands of many, requests by id.
 Never writes, and never answers an analyst's question: those are the views of the schema `audit`.
 Called by the api's read routes, by recovery, and by `conch replay` and `conch explain`.
 """
@@ -17,7 +17,7 @@ from engine.store.canonical import CanonicalRow, canonical_row
 from engine.store.columns import SAYS
 from engine.store.command_log import LoggedCommand, unpack
 from engine.store.database import Database, open_raw
-from engine.store.schema import process_definition, record
+from engine.store.schema import record
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STORED_FACTS = (
@@ -52,22 +52,6 @@ class StoredInstance(NamedTuple):
     @property
     def ended(self) -> bool:
         return any(fact["kind"] == "instance_ended" for fact in self.facts)
-
-
-class StoredDefinition(NamedTuple):
-    """One deployed version of a process, without its XML."""
-
-    key: Key
-    process_id: str
-    version: int
-    content_hash: str
-    resource_name: str
-    deployed_at: datetime
-    deployed_by: str
-
-    @property
-    def ref(self) -> DefinitionRef:
-        return DefinitionRef(self.key, self.process_id, self.version, self.content_hash)
 
 
 class PackedCommands(NamedTuple):
@@ -161,27 +145,3 @@ class Queries:
             values |= {"first_day": day - 1, "last_day": day + 1}
         async with self._database.engine.connect() as connection:
             return [FoundRequest(*row) for row in await connection.execute(query, values)]
-
-    async def list_definitions(self, limit: int = 1_000) -> list[StoredDefinition]:
-        """Deployed versions, newest first."""
-        query = select(*_DEFINITION).order_by(process_definition.c.key.desc()).limit(limit)
-        async with self._database.engine.connect() as connection:
-            return [StoredDefinition(*row) for row in await connection.execute(query)]
-
-    async def definition_xml(self, key: Key) -> bytes | None:
-        """The file as it was deployed."""
-        query = select(process_definition.c.xml).where(process_definition.c.key == key)
-        async with self._database.engine.connect() as connection:
-            xml = (await connection.execute(query)).scalar_one_or_none()
-        return None if xml is None else bytes(xml)
-
-
-_DEFINITION = (
-    process_definition.c.key,
-    process_definition.c.process_id,
-    process_definition.c.version,
-    process_definition.c.content_hash,
-    process_definition.c.resource_name,
-    process_definition.c.deployed_at,
-    process_definition.c.deployed_by,
-)

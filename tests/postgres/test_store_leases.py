@@ -16,7 +16,6 @@ from engine.keys import KeySource, key_time_ms
 from engine.store import leases, owner
 from engine.store.database import Database, connect, conninfo_of
 from engine.store.definitions import Definitions, Deployable
-from engine.store.queries import Queries
 from tests.audit_samples import keys
 
 pytestmark = pytest.mark.postgres
@@ -148,12 +147,12 @@ def test_deploying_numbers_versions_and_the_same_content_twice_is_one(audit_url:
         assert (latest.ref, latest.xml) == (back.ref, b"<1/>")
         assert (pinned.ref, pinned.xml, pinned.resource_name) == (second.ref, b"<2/>", "a.bpmn")
         assert await definitions.latest("never") is None
-        queries = Queries(database)
-        listed = await queries.list_definitions()
-        assert [(each.process_id, each.version) for each in listed] == [("a", 3), ("a", 2), ("b", 1), ("a", 1)]
-        assert listed[0].ref == back.ref
-        assert await queries.definition_xml(second.ref.key) == b"<2/>"
-        assert await queries.definition_xml(1) is None
+        async with definitions.reading() as catalog:
+            listed = await catalog.search()
+            assert [(each.process_id, each.version) for each in listed] == [("a", 3), ("a", 2), ("b", 1), ("a", 1)]
+            assert listed[0].ref == back.ref
+            assert await catalog.xml(second.ref.key) == b"<2/>"
+            assert await catalog.xml(1) is None
 
     running(audit_url, scenario)
 
@@ -177,7 +176,8 @@ def test_a_deployment_is_all_or_nothing(audit_url: str) -> None:
             await definitions.deploy([deployable("a", b"1"), deployable("b", b"1")], lambda: next(minted), "tests")
         with pytest.raises(ValueError, match="deployed twice"):
             await definitions.deploy([deployable("a", b"1"), deployable("a", b"2")], keys().mint, "tests")
-        assert await Queries(database).list_definitions() == []
+        async with definitions.reading() as catalog:
+            assert await catalog.search() == []
 
     running(audit_url, scenario)
 
