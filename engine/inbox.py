@@ -176,7 +176,8 @@ class Inboxes:
         if spent_s > SLOW_S:
             extra = {"process_instance_key": live.run.key, "ms": round(spent_s * 1000)}
             log.warning("slow apply", extra=extra)
-        self._keys.advance(step.next_key)
+        if command.key >= self._keys.peek():  # else it is a Start with a run of its own, which is used already
+            self._keys.advance(step.next_key)
         live.at_us = at_us
         live.records += step.records
         self._meter.count(live.run, step.records)

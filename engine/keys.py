@@ -86,6 +86,12 @@ class KeySource:
         self._next = key + 1
         return key
 
+    def mint_run(self) -> Key:
+        """The first of MAX_RUN / 2 consecutive keys, all used at once: for an instance that is started later."""
+        key = self.reserve()
+        self._next = key + MAX_RUN // 2
+        return key
+
     def _open(self, elapsed_ms: int) -> None:
         if not 0 <= elapsed_ms <= _MAX_TIME_MS:
             raise ValueError(f"the clock reads {elapsed_ms} ms after 2024-01-01, which no key can hold")

@@ -237,14 +237,21 @@ class Runtime:
         start_event_id: str | None = None,
         start_element_ids: tuple[str, ...] = (),
         terminate_after_id: str | None = None,
+        key: Key | None = None,
     ) -> Run:
         """Start an operational instance; durable when `await run.started()` returns.
 
-        Raises Rejected with DRAINING, JOURNAL_UNAVAILABLE or OVERLOADED, or with what the core has against the Start;
-        then nothing has changed.
+        `key` is the first of a run that was minted for it, by whoever claimed its start beforehand; two engines that
+        start the same one cannot both be durable. Raises Rejected with DRAINING, JOURNAL_UNAVAILABLE or OVERLOADED,
+        STALE when it is open here already, or with what the core has against the Start; then nothing has changed.
         """
         self._gate.check_operational(len(self._roster.open))
-        key = self._keys.reserve()
+        if key is None:
+            key = self._keys.reserve()
+        elif key in self._roster.open:
+            raise Rejected(Code.STALE, f"the instance {key} is open already")
+        else:
+            self._keys.skip_to(key)
         start = Start(
             key,
             deployed.ref,

@@ -24,7 +24,8 @@ ORDER = [
     {
         *("alarms", "deployments", "gate", "inbox", "job", "jobs", "live", "loading", "meter", "notices", "ownership"),
         *("parking", "recovery", "roster", "run", "runtime", "slices", "waiting"),
-        *("correlation", "instances", "polls", "starts", "work"),
+        *("correlation", "deliveries", "event_store", "instances", "polls", "resumption"),
+        *("start_events", "start_timers", "starts", "subscriptions", "work"),
     },
     {"api"},
     {"local"},

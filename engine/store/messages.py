@@ -44,7 +44,8 @@ _STORED = text(f"SELECT {_COLUMNS} FROM message WHERE key = :key")
 _BUFFERED = text(f"""
     SELECT {_COLUMNS} FROM message
     WHERE name = :name AND (CAST(:correlation_key AS text) IS NULL OR correlation_key = :correlation_key)
-      AND tenant = :tenant AND expires_at > now()
+      AND (CAST(:tenant AS text) IS NULL OR tenant = :tenant)
+      AND (expires_at > now() OR key > CAST(:opened_key AS bigint))
       AND NOT EXISTS (SELECT FROM message_correlation c WHERE c.message_key = key AND c.process_id = :process_id)
     ORDER BY key
     LIMIT :limit
@@ -179,13 +180,23 @@ class Messages:
         return None if row is None else Message(*row)
 
     async def buffered(
-        self, name: str, correlation_key: str | None, process_id: str, *, tenant: str = "default", limit: int = 100
+        self,
+        name: str,
+        correlation_key: str | None,
+        process_id: str,
+        *,
+        tenant: str | None = "default",
+        opened_key: Key | None = None,
+        limit: int = 100,
     ) -> list[Message]:
-        """Unexpired messages that no instance of the process has claimed, oldest first; null: of any correlation
-        key."""
+        """Messages that no instance of the process has claimed, oldest first; null: of any correlation key, tenant.
+
+        Those that have expired are left out, but for those that came after the subscription with `opened_key` was
+        opened: it waited for them, and nobody was there to say so.
+        """
         values = {"name": name, "correlation_key": correlation_key, "process_id": process_id, "tenant": tenant}
         async with self._database.engine.connect() as connection:
-            rows = await connection.execute(_BUFFERED, {**values, "limit": limit})
+            rows = await connection.execute(_BUFFERED, {**values, "opened_key": opened_key, "limit": limit})
             return [Message(*row) for row in rows]
 
     async def claim(self, message_key: Key, process_id: str, instance_key: Key, subscription_key: Key | None) -> bool:
