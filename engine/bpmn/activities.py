@@ -20,8 +20,9 @@ from engine.bpmn.definition import (
 )
 from engine.bpmn.events import read_message, read_sent_message
 from engine.bpmn.expressions import VARIABLE, read_expression, read_value
+from engine.bpmn.extensions import extensions, one_extension
 from engine.bpmn.findings import Findings
-from engine.bpmn.jobs import extensions, one_extension, read_headers, read_job, read_mappings
+from engine.bpmn.jobs import read_headers, read_job, read_mappings
 from engine.bpmn.loops import read_loop
 from engine.bpmn.references import References
 from engine.bpmn.timers import is_instant

@@ -13,8 +13,9 @@ from lxml import etree
 
 from engine.bpmn.connections import check_connections
 from engine.bpmn.definition import ElementType, ProcessDefinition
+from engine.bpmn.extensions import check_extensions
 from engine.bpmn.findings import Findings, name_of
-from engine.bpmn.nodes import check_extensions, type_of
+from engine.bpmn.nodes import type_of
 from engine.bpmn.outline import Outline, read_outline
 from engine.bpmn.references import References
 from engine.bpmn.scope_rules import check_scopes

@@ -12,11 +12,12 @@ from lxml import etree
 
 from engine.bpmn.definition import ElementType, EventDefinition, EventKind, Static, TimerKind
 from engine.bpmn.expressions import read_condition, read_expression, read_value
+from engine.bpmn.extensions import check_extensions, one_extension
 from engine.bpmn.findings import Findings
-from engine.bpmn.jobs import one_extension, read_job, read_mappings
+from engine.bpmn.jobs import read_job, read_mappings
 from engine.bpmn.references import References
 from engine.bpmn.timers import read_timer
-from engine.bpmn.vocabulary import EVENT_DEFINITIONS
+from engine.bpmn.vocabulary import EVENT_DEFINITIONS, EXTENSIONS
 from engine.bpmn.xml import BPMN
 from engine.feel import Expression
 
@@ -199,7 +200,7 @@ class _Reader:
     def message(self, holder: etree._Element) -> EventDefinition:
         """The message that `holder`, an event definition or a task, refers to."""
         reference = holder.get("messageRef", "")
-        declared = self._references.find("message", reference)
+        declared = self._declared("message", reference)
         catching = self._place in _CATCHING
         if declared is None:
             if catching:
@@ -211,8 +212,14 @@ class _Reader:
             key = self._correlation_key(declared)
         return EventDefinition(EventKind.MESSAGE, name=name, correlation_key=key)
 
+    def _declared(self, word: str, reference: str) -> etree._Element | None:
+        declared = self._references.find(word, reference)
+        if declared is not None:
+            check_extensions(self._findings, declared, EXTENSIONS[word])
+        return declared
+
     def _correlation_key(self, message: etree._Element) -> Expression | None:
-        subscription = one_extension(self._findings, message, "subscription")
+        subscription = one_extension(self._findings, self._element, "subscription", message)
         key = "" if subscription is None else subscription.get("correlationKey", "").strip()
         if not key:
             self._findings.add(
@@ -226,7 +233,7 @@ class _Reader:
 
     def _signal(self, event: etree._Element) -> EventDefinition:
         reference = event.get("signalRef", "")
-        declared = self._references.find("signal", reference)
+        declared = self._declared("signal", reference)
         if declared is None:
             self._lost("signal", reference)
             return EventDefinition(EventKind.SIGNAL)
@@ -259,7 +266,7 @@ class _Reader:
         reference = event.get(f"{word}Ref")
         if reference is None and self._place in _CATCHING:
             return None
-        declared = None if reference is None else self._references.find(word, reference)
+        declared = None if reference is None else self._declared(word, reference)
         if declared is None:
             self._lost(word, reference or "")
             return None
@@ -278,13 +285,7 @@ class _Reader:
     # --- what stands in the definition itself -----------------------------------------------------------------
 
     def _conditional(self, event: etree._Element) -> EventDefinition:
-        if one_extension(self._findings, event, "conditionalFilter") is not None:
-            self._findings.add(
-                self._element,
-                "unsupported-extension",
-                "zeebe:conditionalFilter does not run here",
-                "Remove the filter; write what it says into the condition.",
-            )
+        check_extensions(self._findings, self._element, EXTENSIONS["conditionalEventDefinition"], event)
         condition = event.find(f"{{{BPMN}}}condition")
         text = "" if condition is None else condition.text or ""
         return EventDefinition(EventKind.CONDITIONAL, condition=read_condition(self._findings, self._element, text))

@@ -12,27 +12,9 @@ from lxml import etree
 
 from engine.bpmn.definition import IoMapping
 from engine.bpmn.expressions import PATH, read_value
+from engine.bpmn.extensions import extensions, one_extension
 from engine.bpmn.findings import Findings
-from engine.bpmn.xml import BPMN, CAMUNDA_7, ZEEBE
-
-
-def extensions(element: etree._Element, name: str) -> list[etree._Element]:
-    """The element's zeebe: extension elements of that name."""
-    found: list[etree._Element] = element.findall(f"{{{BPMN}}}extensionElements/{{{ZEEBE}}}{name}")
-    return found
-
-
-def one_extension(findings: Findings, element: etree._Element, name: str) -> etree._Element | None:
-    """The extension element of that name, or null; several are a problem, because only one could count."""
-    found = extensions(element, name)
-    if len(found) > 1:
-        findings.add(
-            element,
-            "repeated-extension",
-            f"zeebe:{name} stands here {len(found)} times",
-            "Keep the one that is meant.",
-        )
-    return found[0] if found else None
+from engine.bpmn.xml import CAMUNDA_7, ZEEBE
 
 
 def read_job(findings: Findings, element: etree._Element, what: str) -> dict[str, Any]:

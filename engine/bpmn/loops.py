@@ -9,8 +9,9 @@ from lxml import etree
 
 from engine.bpmn.definition import MultiInstance
 from engine.bpmn.expressions import VARIABLE, read_condition, read_expression
+from engine.bpmn.extensions import check_extensions, one_extension
 from engine.bpmn.findings import Findings
-from engine.bpmn.jobs import one_extension
+from engine.bpmn.vocabulary import EXTENSIONS
 from engine.bpmn.xml import BPMN
 from engine.feel import Expression
 
@@ -23,7 +24,8 @@ def read_loop(findings: Findings, activity: etree._Element) -> MultiInstance | N
     if marker is None:
         return None
     _check_children(findings, activity, marker)
-    loop = one_extension(findings, marker, "loopCharacteristics")
+    check_extensions(findings, activity, EXTENSIONS["multiInstanceLoopCharacteristics"], marker)
+    loop = one_extension(findings, activity, "loopCharacteristics", marker)
     if loop is None or not loop.get("inputCollection", "").strip():
         findings.add(
             activity,

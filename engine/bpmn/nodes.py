@@ -13,6 +13,7 @@ from engine.bpmn.activities import read_activity
 from engine.bpmn.definition import ElementType, EventKind, FlowNode, SequenceFlow
 from engine.bpmn.events import Place, event_kind, place_of, read_event, takes_mappings
 from engine.bpmn.expressions import read_condition
+from engine.bpmn.extensions import check_extensions
 from engine.bpmn.findings import Findings, name_of
 from engine.bpmn.references import References
 from engine.bpmn.vocabulary import (
@@ -24,11 +25,9 @@ from engine.bpmn.vocabulary import (
     HARMLESS,
     MESSAGE_THROW_EXTENSIONS,
     REFUSED,
-    REFUSED_EXTENSIONS,
-    TEMPLATE_ATTRIBUTES,
     UNMAPPED_EVENT_EXTENSIONS,
 )
-from engine.bpmn.xml import BPMN, ZEEBE
+from engine.bpmn.xml import BPMN
 
 _MULTI_INSTANCE: Final = "multiInstanceLoopCharacteristics"
 _DATA_ASSOCIATIONS: Final = ("dataInputAssociation", "dataOutputAssociation")
@@ -89,25 +88,6 @@ def read_node(
         source_line=element.sourceline or 0,
         **fields,
     )
-
-
-def check_extensions(findings: Findings, element: etree._Element, allowed: frozenset[str]) -> None:
-    """Refuse every zeebe: word that would change what the element does and that does not run."""
-    for key in element.attrib:
-        name = etree.QName(key)
-        if name.namespace == ZEEBE and name.localname not in TEMPLATE_ATTRIBUTES:
-            refuse_extension(findings, element, f"the attribute zeebe:{name.localname}")
-    for extension in element.iterfind(f"{{{BPMN}}}extensionElements/{{{ZEEBE}}}*"):
-        name = etree.QName(extension)
-        if name.localname not in allowed:
-            remedy = REFUSED_EXTENSIONS.get(name.localname, "Remove it, or draw what it does.")
-            refuse_extension(findings, element, f"zeebe:{name.localname}", remedy)
-
-
-def refuse_extension(
-    findings: Findings, element: etree._Element, what: str, remedy: str = "Remove it, or draw what it does."
-) -> None:
-    findings.add(element, "unsupported-extension", f"{what} does not run on this kind of element", remedy)
 
 
 def _event_extensions(element: etree._Element, place: Place) -> frozenset[str]:

@@ -211,6 +211,12 @@ def test_a_filter_of_a_condition_is_refused_not_passed_over() -> None:
     assert rules_of(between(element("intermediateCatchEvent", "x", content))) == [("unsupported-extension", "x")]
 
 
+def test_a_word_at_a_message_that_would_not_run_is_refused_once() -> None:
+    root = KEYED.replace("<zeebe:subscription", "<zeebe:publishMessage/><zeebe:subscription")
+    events = [element("intermediateCatchEvent", id, DEFINITIONS[MESSAGE]) for id in ("x", "y")]
+    assert rules_of(between(*events, flow("x", "y"), roots=root)) == [("unsupported-extension", "m")]
+
+
 # --- interrupting or not ----------------------------------------------------------------------------------------
 
 

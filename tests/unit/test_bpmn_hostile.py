@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from engine.bpmn import check, draw, parse
 from engine.bpmn.xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS
 from engine.errors import DefinitionInvalid, Problem
+from tests.every_element import every_element
 
+EVERY = every_element().to_xml()
 SHIPPED = (Path(__file__).parents[2] / "processes" / "inference-request.bpmn").read_bytes()
 
 
@@ -126,6 +129,20 @@ def test_a_cut_and_pasted_file_is_read_or_refused_and_nothing_else(edits: list[t
 @given(st.sampled_from(PIECES), st.sampled_from(PIECES), st.integers(1, 3))
 def test_a_file_with_words_exchanged_is_read_or_refused_and_nothing_else(old: bytes, new: bytes, times: int) -> None:
     _read_judged_and_drawn(SHIPPED.replace(old, new, times))
+
+
+WORDS = sorted(set(re.findall(r"(?:bpmn|zeebe):\w+|\"[^\"]*\"", EVERY)))
+
+
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(WORDS), st.integers(1, 2)), min_size=1, max_size=5))
+def test_a_file_of_every_element_with_words_exchanged_is_read_or_refused(edits: list[tuple[str, str, int]]) -> None:
+    xml = EVERY
+    for old, new, times in edits:
+        if old.startswith('"') == new.startswith('"'):
+            xml = xml.replace(old, new) if ":" in old else xml.replace(old, new, times)
+    definitions, problems = check(xml.encode(), "mutated.bpmn", None)
+    assert definitions or problems
+    assert all(problem.message and problem.remedy for problem in problems)
 
 
 def _read_judged_and_drawn(xml: bytes) -> None:
