@@ -5,6 +5,7 @@ Called by the picture.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 # Advance widths in thousandths of an em, rounded, in groups of characters that are about equally wide.
@@ -34,18 +35,14 @@ def wrapped(text: str, width: float, size: float, max_lines: int) -> list[str]:
     """Break `text` at blanks, and inside words wider than a line; what does not fit ends in an ellipsis."""
     lines: list[str] = []
     line = ""
-    for word in text.split():
-        candidate = f"{line} {word}" if line else word
-        if text_width(candidate, size) <= width:
+    for piece, begins_word in _pieces(text, width, size):
+        candidate = f"{line} {piece}" if line and begins_word else piece
+        if begins_word and text_width(candidate, size) <= width:
             line = candidate
             continue
         if line:
             lines.append(line)
-        while text_width(word, size) > width and len(word) > 1:
-            cut = next(n for n in range(len(word) - 1, 0, -1) if n == 1 or text_width(word[:n], size) <= width)
-            lines.append(word[:cut])
-            word = word[cut:]
-        line = word
+        line = piece
         if len(lines) > max_lines:
             break
     if line:
@@ -54,6 +51,18 @@ def wrapped(text: str, width: float, size: float, max_lines: int) -> list[str]:
         lines = lines[:max_lines]
         lines[-1] = lines[-1].rstrip(" .,") + "…"
     return lines
+
+
+def _pieces(text: str, width: float, size: float) -> Iterator[tuple[str, bool]]:
+    """The words, each cut where it is wider than a line, with whether a piece begins its word."""
+    for word in text.split():
+        start, used = 0, 0.0
+        for place, char in enumerate(word):
+            used += text_width(char, size)
+            if used > width and place > start:
+                yield word[start:place], start == 0
+                start, used = place, text_width(char, size)
+        yield word[start:], start == 0
 
 
 def duration_text(duration_us: int) -> str:
