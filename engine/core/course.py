@@ -350,6 +350,7 @@ class Course:
         """End everything at once; nobody waits for running jobs."""
         self.ending = Ending(code, message, incident_key)
         for scope in self.open_scopes():
+            self.agenda.drop_waits(scope)
             for activity in list(scope.activities.values()):
                 self.agenda.end(activity, _TERMINATED, code, message)
             if containers.is_called(scope):
