@@ -301,7 +301,8 @@ async def find_wrong_calls(
     serving: Iterable[ProcessDefinition],
 ) -> list[Problem]:
     """The calls of definitions that would lead nowhere, or in a circle, once they were deployed `together`."""
-    tags: dict[tuple[str, str], str | None] = {(each.kind, each.process_id): each.version_tag for each in together}
+    tags: dict[tuple[str, str], str | None] = {(PROCESS, each.process_id): each.version_tag for each in definitions}
+    tags |= {(each.kind, each.process_id): each.version_tag for each in together}
     problems = []
     for definition in definitions:
         for called in called_by(definition):

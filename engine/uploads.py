@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from engine.bpmn import check
 from engine.bpmn.definition import Binding, ProcessDefinition
+from engine.bpmn.dialect import read
 from engine.bpmn.rules import Topics
 from engine.bpmn.xml import BPMN, MAX_BYTES, read_tree
 from engine.dmn import check_decisions, parse_decisions
@@ -37,11 +38,8 @@ class Judged(NamedTuple):
 
     deployables: tuple[Deployable, ...]
     parts: tuple[tuple[Deployable, Part], ...]
+    definitions: tuple[ProcessDefinition, ...]  # also of files that are refused, with holes
     findings: tuple[Problem, ...]
-
-    @property
-    def definitions(self) -> tuple[ProcessDefinition, ...]:
-        return tuple(part for _, part in self.parts if isinstance(part, ProcessDefinition))
 
     def check(self) -> None:
         """Raises DefinitionInvalid, with every finding, when one of them is an error."""
@@ -92,6 +90,7 @@ def judge(resources: Sequence[Resource], topics: Topics, route: str | None) -> J
     return Judged(
         tuple(deployable for deployable, _ in held),
         tuple((deployable, part) for deployable, part in held if part is not None),
+        tuple(definition for file in contents for definition in file.definitions),
         tuple(findings),
     )
 
@@ -105,6 +104,7 @@ class _File:
         self.topics = topics
         self.route = route
         self.held: list[tuple[Deployable, Part | None]] = []
+        self.definitions: tuple[ProcessDefinition, ...] = ()
         self.findings: list[Problem] = []
         self._hash = hashlib.sha256(self.content).hexdigest()
 
@@ -119,6 +119,8 @@ class _File:
 def _read_bpmn(file: _File) -> None:
     on_route = _holds(file, file.route)
     definitions, file.findings = check(file.content, file.name, file.topics, serves_route=on_route)
+    refused = any(each.severity == "error" for each in file.findings)
+    file.definitions = read(file.content, file.name).definitions if refused else definitions
     for each in definitions:
         file.hold(PROCESS, each.process_id, each.name, each.version_tag, each)
 
