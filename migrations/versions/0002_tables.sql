@@ -44,6 +44,8 @@ BEGIN
         WHEN 'incident_ended' THEN
             UPDATE open_instance SET open_incidents = open_incidents - 1
             WHERE process_instance_key = NEW.process_instance_key;
+        ELSE
+            NULL;  -- a kind of row that came later: an error here would stop every row
     END CASE;
     RETURN NULL;
 END

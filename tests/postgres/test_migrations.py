@@ -13,12 +13,20 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from engine.store import partitions
-from engine.store.database import alembic_config, migrate, open_raw
+from engine.core.replay import derive_records
+from engine.store import binary, partitions
+from engine.store.canonical import differences, rows_from_records
+from engine.store.columns import COLUMNS
+from engine.store.database import alembic_config, connect, migrate, open_raw
+from engine.store.definitions import Definitions
+from engine.store.encoding import InstanceContext, encode_command, encode_commands, encode_fact, tail_of_batch
+from engine.store.queries import Queries
+from tests.audit_samples import Life, keys, live, program
 
 pytestmark = pytest.mark.postgres
 
 ANALYSTS_GUIDE = Path(__file__).parents[2] / "docs" / "analysts.md"
+LATER = {"scope_key", "called_process_id"}
 _COLUMNS = """
     SELECT c.relname, a.attname, col_description(c.oid, a.attnum), obj_description(c.oid)
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
@@ -45,6 +53,63 @@ def test_migrating_an_empty_database_twice_changes_it_once(database_url: str) ->
         assert await ask(database_url, "SELECT version_num FROM alembic_version") == [(head,)]
 
     asyncio.run(main())
+
+
+def rows_of_schema_1(life: Life) -> list[bytes]:
+    """An instance as the first schema stored it: without the columns that came later."""
+    packed = encode_commands(
+        life.context,
+        1,
+        life.records[0].at_us,
+        [encode_command(life.context, each)[0] for each in life.records if each.position < 0],
+        False,
+    )
+    rows = [packed, *(encode_fact(life.context, each) for each in life.facts)]
+    tail = binary.NULL + tail_of_batch(1, 1, 1)
+    fields = [binary.fields_of(row.data + tail + leaf.to_bytes(4), len(COLUMNS)) for leaf, row in enumerate(rows)]
+    kept = [[value for name, value in zip(COLUMNS, row, strict=True) if name not in LATER] for row in fields]
+    version = COLUMNS.index("schema_version")
+    for row in kept:
+        row[version] = (1).to_bytes(2)
+    parts = [[binary.NULL if value is None else len(value).to_bytes(4) + value for value in row] for row in kept]
+    return [len(row).to_bytes(2) + b"".join(row) for row in parts]
+
+
+def test_an_audit_of_the_first_schema_is_carried_over_and_still_follows_from_its_commands(database_url: str) -> None:
+    life = live(keys(), failing_attempts=1)
+
+    async def fill() -> None:
+        connection = await open_raw(database_url)
+        await partitions.ensure_ahead(connection)
+        columns = ", ".join(name for name in COLUMNS if name not in LATER)
+        async with connection.cursor() as cursor:
+            async with cursor.copy(f"COPY record ({columns}) FROM STDIN (FORMAT BINARY)".encode()) as copy:
+                await copy.write(binary.HEADER + b"".join(rows_of_schema_1(life)) + binary.TRAILER)
+            await cursor.execute(
+                "INSERT INTO process_definition VALUES (7, 'a', 1, 'hash', 'a.bpmn', '<a/>', now(), 'me')"
+            )
+        await connection.close()
+
+    async def check() -> None:
+        database = await connect(database_url)
+        stored = await Queries(database).load_instance(life.key)
+        assert stored is not None
+        assert stored.facts[0]["schema_version"] == 1
+        records = derive_records(program(), [(each.command, each.at_us) for each in stored.commands])
+        derived = rows_from_records(InstanceContext.of_start(stored.start), records)
+        assert differences(life.key, await Queries(database).stored_rows(life.key), derived) == []
+        definition = await Definitions(database).load(7)
+        assert definition is not None
+        assert definition.definition.active
+        await database.close()
+        (request,) = await ask(database_url, "SELECT steps, retries, incomplete FROM audit.requests")
+        assert request[1:] == (1, False)
+        assert await ask(database_url, "SELECT * FROM open_instance") == []
+
+    command.upgrade(alembic_config(database_url), "0001")
+    asyncio.run(fill())
+    command.upgrade(alembic_config(database_url), "head")
+    asyncio.run(check())
 
 
 def test_the_tables_are_those_that_the_code_expects_partitions_left_aside(audit_url: str) -> None:

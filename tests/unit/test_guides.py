@@ -12,7 +12,7 @@ from engine.errors import Code, Family, meaning_of
 from engine.settings import DefaultSettings, Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-NEVER_SAID_TO_API_CLIENTS = {Code.NOT_FOUND, Code.STALE, Code.CANCELLED, Code.CLIENT_DISCONNECTED}
+NEVER_SAID_TO_API_CLIENTS = {Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.STALE, Code.CANCELLED, Code.CLIENT_DISCONNECTED}
 
 
 def keys_of(part: type[BaseModel], prefix: str = "") -> set[str]:
