@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from engine.dmn.hit_policy import Hit
 from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Parameter, Scope, Unfit, fit, function_of
 from engine.dmn.table import Table
-from engine.feel import EvaluationContext, FeelFunction, Value, compile_expression, to_json
+from engine.feel import EvaluationContext, Value, compile_expression, to_json
 
 # Makes a FEEL value of what a caller gives, as reading a variable does.
 _VARIABLE: Final = compile_expression("value")
@@ -79,7 +79,7 @@ def _json(values: Mapping[str, Value]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """A business knowledge model: a function that decisions, and others of its kind, may call."""
+    """A business knowledge model or a decision service: a function that decisions, and others of its kind, may call."""
 
     id: str
     name: str
@@ -121,6 +121,27 @@ class Step:
         return EvaluatedDecision(self.id, self.name, inputs, hits, value)
 
 
+def in_order(
+    steps: tuple[Step, ...], base: Scope, given: Mapping[str, Value], evaluation: Evaluation
+) -> list[EvaluatedDecision]:
+    """Evaluate steps one after the other; each sees the scope, the functions that it may call, and what it requires.
+
+    `given` are values of decisions that are not evaluated, by id. Raises DecisionFailed.
+    """
+    values = dict(given)
+    evaluated: list[EvaluatedDecision] = []
+    for step in steps:
+        scope = base
+        if step.decisions or step.knowledge:
+            required = {name: values[each] for name, each in step.decisions}
+            called = {name: evaluation.functions[each] for name, each in step.knowledge}
+            scope = {**base, **called, **required}
+        done = step.evaluate(scope, evaluation)
+        values[step.id] = done.value
+        evaluated.append(done)
+    return evaluated
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One decision of a file, with everything that it requires. May be evaluated by several threads at once.
@@ -151,19 +172,9 @@ class Decision:
         """
         own = EvaluationContext(context.now_us, context.random, context.uuid, context.limits, context.warnings)
         evaluation = Evaluation(own)
-        base = self._typed(variables, evaluation)
-        functions = self._functions(evaluation) if self.knowledge else {}
-        values: dict[str, Value] = {}
-        evaluated: list[EvaluatedDecision] = []
-        for step in self.steps:
-            scope = base
-            if step.decisions or step.knowledge:
-                required = {name: values[each] for name, each in step.decisions}
-                called = {name: functions[each] for name, each in step.knowledge}
-                scope = {**base, **called, **required}
-            done = step.evaluate(scope, evaluation)
-            values[step.id] = done.value
-            evaluated.append(done)
+        if self.knowledge:
+            self._make_functions(evaluation)
+        evaluated = in_order(self.steps, self._typed(variables, evaluation), {}, evaluation)
         return DecisionResult(evaluated[-1].value, tuple(evaluated))
 
     def _typed(self, variables: Mapping[str, Any], evaluation: Evaluation) -> Mapping[str, Any]:
@@ -179,23 +190,25 @@ class Decision:
                     evaluation.warn(name, f"input data `{name}`: {unfit}")
         return {**variables, **typed} if typed else variables
 
-    def _functions(self, evaluation: Evaluation) -> dict[str, FeelFunction]:
-        """The functions of all business knowledge models; each sees those that its own model requires."""
+    def _make_functions(self, evaluation: Evaluation) -> None:
+        """The functions of all that can be called; each sees those that its own model requires."""
+        functions = evaluation.functions
         scopes: dict[str, dict[str, Value]] = {each.id: {} for each in self.knowledge}
-        functions = {
-            each.id: function_of(each.name, each.parameters, each.logic, scopes[each.id], evaluation)
-            for each in self.knowledge
-        }
+        for each in self.knowledge:
+            functions[each.id] = function_of(each.name, each.parameters, each.logic, scopes[each.id], evaluation)
         for each in self.knowledge:
             scopes[each.id].update((name, functions[called]) for name, called in each.knowledge)
-        return functions
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionModel:
-    """The decisions of one file. `requirements_id` and `name` are those of its decision requirements graph."""
+    """The decisions of one file. `requirements_id` and `name` are those of its decision requirements graph.
+
+    `services` are its decision services, each to be evaluated like a decision, from its inputs as variables.
+    """
 
     requirements_id: str
     name: str
     content_hash: str
     decisions: Mapping[str, Decision]
+    services: Mapping[str, Decision]

@@ -6,11 +6,11 @@ Called by every other module of this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from engine.errors import ConchError
-from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Value
+from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Range, Value
 from engine.feel.environment import Env
 
 Scope: TypeAlias = Mapping[str, Any]
@@ -21,6 +21,8 @@ Convert: TypeAlias = Callable[[Value], Value]
 STEPS_FACTOR: Final = 4
 # Levels that an invocation and each boxed expression around another add to the levels of the FEEL in it.
 INVOCATION_LEVELS: Final = 4
+# Stands in the frame of a function for an argument that a call leaves out; no value is this object.
+_NOT_GIVEN: Final = Range(None, None)
 BOXED_LEVELS: Final = 2
 
 
@@ -34,9 +36,10 @@ class Unfit(Exception):
 
 @dataclass(slots=True)
 class Evaluation:
-    """One evaluation of a decision with all that it requires. Never shared."""
+    """One evaluation of a decision with all that it requires. Never shared. `functions` are known by id."""
 
     context: EvaluationContext
+    functions: dict[str, FeelFunction] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises DecisionFailed when the whole evaluation has spent more than it may."""
@@ -110,10 +113,11 @@ def function_of(
     """The function with this body, as FEEL can call it; `scope` is what it sees beside its arguments."""
 
     def body(env: Env) -> Value:
-        arguments = {
-            parameter.name: fit(parameter.convert, value, f"`{name}`, parameter `{parameter.name}`")
-            for parameter, value in zip(parameters, env.frame, strict=True)
-        }
+        arguments = {}
+        for parameter, value in zip(parameters, env.frame, strict=True):
+            if value is _NOT_GIVEN:
+                raise DecisionFailed(f"`{name}` is called without its parameter `{parameter.name}`")
+            arguments[parameter.name] = fit(parameter.convert, value, f"`{name}`, parameter `{parameter.name}`")
         return evaluation.invoke(env, logic, {**scope, **arguments}, name)
 
     count = len(parameters)
@@ -123,7 +127,7 @@ def function_of(
         body,
         0,  # `invoke` counts the levels, so that too many are a failure and not a null
         logic.weight,
-        [None] * count,
+        [_NOT_GIVEN] * count,
         scope.__getitem__,
         name,
     )

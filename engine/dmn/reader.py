@@ -13,13 +13,14 @@ from lxml import etree
 from engine.dmn.boxed import BOXED, NOTHING, BoxedReader
 from engine.dmn.decision import Decision, DecisionModel, Knowledge, Step
 from engine.dmn.logic import Convert, Logic, Parameter
-from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, Node, Requirements
+from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, Node, Requirements
+from engine.dmn.service import as_step, read_service
 from engine.dmn.source import CAMUNDA, ZEEBE, Source
 from engine.dmn.table import Table
 from engine.dmn.types import Types
 from engine.feel.functions import BUILTINS
 
-_READ: Final = frozenset((DECISION, INPUT_DATA, KNOWLEDGE, "itemDefinition"))
+_READ: Final = frozenset((DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, "itemDefinition"))
 _DRAWN_ONLY: Final = frozenset(
     (
         "knowledgeSource",
@@ -52,16 +53,21 @@ class FileReader:
 
     def model(self) -> DecisionModel:
         """The model; of use only when no problem of severity `error` was noted."""
-        knowledge = {node.id: self._read_knowledge(node) for node in self._graph.of_kind(KNOWLEDGE)}
+        steps = {node.id: self._read_step(node) for node in self._graph.in_order()}
+        called = {node.id: self._read_knowledge(node) for node in self._graph.of_kind(KNOWLEDGE)}
+        for node in self._graph.of_kind(SERVICE):
+            called[node.id] = read_service(self._source, self._types, self._graph, node, steps)
         read: dict[str, Decision] = {}
         for node in self._graph.in_order():
-            read[node.id] = self._decision(node, read, knowledge)
+            read[node.id] = self._decision(node, steps[node.id], read, called)
         if not read:
             self._source.add(None, "no-decision", "the file has no decision", "Draw at least one.")
         root = self._source.root
         requirements_id = root.get("id") or root.get("name") or ""
         decisions = {node.id: read[node.id] for node in self._graph.of_kind(DECISION)}
-        return DecisionModel(requirements_id, root.get("name") or requirements_id, self._content_hash, decisions)
+        services = {node.id: self._service(node, called) for node in self._graph.of_kind(SERVICE)}
+        name = root.get("name") or requirements_id
+        return DecisionModel(requirements_id, name, self._content_hash, decisions, services)
 
     def _refuse_what_is_not_executed(self) -> None:
         for element in self._source.children(self._source.root):
@@ -69,9 +75,6 @@ class FileReader:
             if kind == "import":
                 message = f"the file imports `{element.get('namespace', '')}`; imported models are not executed"
                 self._source.add(element, "import", message, "Put what it needs into this file.")
-            elif kind == "decisionService":
-                message, remedy = "decision services are not executed", "Evaluate its output decisions instead."
-                self._source.add(element, "decision-service", message, remedy, "warning")
             elif kind not in _READ and kind not in _DRAWN_ONLY:
                 message, remedy = f"`{kind}` is not known and means nothing here", "Remove it."
                 self._source.add(element, "unknown-element", message, remedy, "warning")
@@ -89,7 +92,7 @@ class FileReader:
             logic = self._boxed.inside(node.element, names, where)
         else:
             parameters, logic = self._boxed.function(function, names, where)
-        bound = self._graph.bound(node, KNOWLEDGE)
+        bound = self._graph.bound(node, KNOWLEDGE, SERVICE)
         known = {parameter.name for parameter in parameters} | {name for name, _ in bound} | set(BUILTINS)
         for name in sorted(logic.reads - known):
             message = f"{where} reads `{name}`, which is no parameter and nothing that it requires: it is null"
@@ -106,14 +109,13 @@ class FileReader:
             logic = self._boxed.read(element, node.element, names, f'decision "{node.name}"')
         convert = self._types.of(self._source.child(node.element, "variable"))
         inputs = tuple(each.names[0] for each in self._graph.required(node, INPUT_DATA))
-        decisions, knowledge = self._graph.bound(node, DECISION), self._graph.bound(node, KNOWLEDGE)
+        decisions, knowledge = self._graph.bound(node, DECISION), self._graph.bound(node, KNOWLEDGE, SERVICE)
         return Step(node.id, node.name, logic, convert, inputs, decisions, knowledge)
 
-    def _decision(self, node: Node, read: dict[str, Decision], knowledge: dict[str, Knowledge]) -> Decision:
+    def _decision(self, node: Node, own: Step, read: dict[str, Decision], called: dict[str, Knowledge]) -> Decision:
         """The decision, made of its own step and of the decisions that it requires, which were read before."""
-        own = self._read_step(node)
         steps: dict[str, Step] = {}
-        models = dict.fromkeys(sorted(self._graph.knowledge_of(node)))
+        models = dict.fromkeys(sorted(self._graph.called_by(node)))
         typed = self._typed_inputs(node)
         given = {name for name, _ in (*own.decisions, *own.knowledge)}
         reads = (own.logic.reads() if isinstance(own.logic, Table) else own.logic.reads) - given
@@ -131,10 +133,16 @@ class FileReader:
             version_tag=self._version_tag(node.element),
             content_hash=self._content_hash,
             steps=(*ordered, own),
-            knowledge=tuple(knowledge[each] for each in models),
+            knowledge=tuple(called[each] for each in models),
             input_data=tuple(typed.items()),
             reads=reads,
         )
+
+    def _service(self, node: Node, called: dict[str, Knowledge]) -> Decision:
+        step = as_step(called[node.id])
+        knowledge = tuple(called[each] for each in sorted(self._graph.called_by(node)))
+        reads = step.logic.reads if isinstance(step.logic, Logic) else frozenset[str]()
+        return Decision(node.id, node.name, None, self._content_hash, (step,), knowledge, (), reads)
 
     def _typed_inputs(self, node: Node) -> dict[str, Convert]:
         typed: dict[str, Convert] = {}

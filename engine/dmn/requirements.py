@@ -16,11 +16,12 @@ from engine.dmn.source import Source, spaced
 DECISION: Final = "decision"
 INPUT_DATA: Final = "inputData"
 KNOWLEDGE: Final = "businessKnowledgeModel"
+SERVICE: Final = "decisionService"
 MAX_NODES: Final = 2_000
 
 
 class Node(NamedTuple):
-    """A decision, input data or knowledge model: by which names others see it, and what it requires, by kind."""
+    """A decision, input data, knowledge model or service: its names to others, and the ids of what it requires."""
 
     id: str
     kind: str
@@ -36,9 +37,9 @@ class Requirements:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._nodes: dict[str, Node] = {}
-        for element in source.children(source.root, INPUT_DATA, DECISION, KNOWLEDGE):
+        for element in source.children(source.root, INPUT_DATA, DECISION, KNOWLEDGE, SERVICE):
             if len(self._nodes) == MAX_NODES:
-                message = f"the file has more than {MAX_NODES} decisions, input data and knowledge models"
+                message = f"the file has more than {MAX_NODES} decisions, inputs, models and services"
                 source.add(None, "file-too-complex", message, "Split it into several files.")
                 break
             self._add(element)
@@ -53,13 +54,18 @@ class Requirements:
         """The decisions, each after those that it requires."""
         return [self._nodes[each] for each in self.order]
 
-    def required(self, node: Node, kind: str) -> list[Node]:
-        """The nodes of a kind that a node requires directly."""
-        return [each for each in self._required[node.id] if each.kind == kind]
+    def required(self, node: Node, *kinds: str) -> list[Node]:
+        """The nodes of these kinds that a node requires directly; of a decision service, its output decisions."""
+        return [each for each in self._required[node.id] if each.kind in kinds]
 
-    def bound(self, node: Node, kind: str) -> Bound:
-        """The names by which a node sees the nodes of a kind that it requires."""
-        return tuple((name, each.id) for each in self.required(node, kind) for name in each.names)
+    def bound(self, node: Node, *kinds: str) -> Bound:
+        """The names by which a node sees the nodes of these kinds that it requires."""
+        return tuple((name, each.id) for each in self.required(node, *kinds) for name in each.names)
+
+    def named(self, element: etree._Element, kind: str, wanted: str) -> list[Node]:
+        """The nodes of a kind that the `wanted` children of an element refer to."""
+        targets = self._targets(element, wanted)
+        return [self._nodes[each] for each in targets if each in self._nodes and self._nodes[each].kind == kind]
 
     def visible(self, node: Node) -> frozenset[str]:
         """The names of everything that a node requires."""
@@ -70,16 +76,16 @@ class Requirements:
         for node in self._nodes.values():
             yield from node.names
 
-    def knowledge_of(self, node: Node) -> set[str]:
-        """The ids of the knowledge models that a node requires, directly or through other such models."""
-        found: set[str] = set()
-        pending = self.required(node, KNOWLEDGE)
+    def called_by(self, node: Node) -> set[str]:
+        """The ids of the knowledge models and services that a node calls, directly or through what it calls."""
+        seen: dict[str, Node] = {}
+        pending = self.required(node, KNOWLEDGE, SERVICE)
         while pending:
             each = pending.pop()
-            if each.id not in found:
-                found.add(each.id)
-                pending += self.required(each, KNOWLEDGE)
-        return found
+            if each.id not in seen:
+                seen[each.id] = each
+                pending += self.required(each, KNOWLEDGE, SERVICE, DECISION)
+        return {each.id for each in seen.values() if each.kind in (KNOWLEDGE, SERVICE)}
 
     def _add(self, element: etree._Element) -> None:
         name = self._source.required(element, "name")
@@ -100,13 +106,17 @@ class Requirements:
 
     def _references(self, element: etree._Element) -> Iterator[str]:
         for requirement in self._source.children(element, "informationRequirement", "knowledgeRequirement"):
-            for target in self._source.children(requirement, "requiredInput", "requiredDecision", "requiredKnowledge"):
-                namespace, _, wanted = target.get("href", "").rpartition("#")
-                if namespace and namespace != self._source.root.get("namespace"):
-                    message = f"it requires `{wanted}` of another file, `{namespace}`"
-                    self._source.add(requirement, "external-reference", message, "Put both into one file.")
-                else:
-                    yield wanted
+            yield from self._targets(requirement, "requiredInput", "requiredDecision", "requiredKnowledge")
+        yield from self._targets(element, "outputDecision")
+
+    def _targets(self, element: etree._Element, *kinds: str) -> Iterator[str]:
+        for target in self._source.children(element, *kinds):
+            namespace, _, wanted = target.get("href", "").rpartition("#")
+            if namespace and namespace != self._source.root.get("namespace"):
+                message = f"it requires `{wanted}` of another file, `{namespace}`"
+                self._source.add(element, "external-reference", message, "Put both into one file.")
+            else:
+                yield wanted
 
     def _found(self, node: Node) -> list[Node]:
         for wanted in node.requires:

@@ -231,6 +231,43 @@ def test_evaluating_changes_nothing_of_the_caller() -> None:
     assert context == EvaluationContext(now_us=5)
 
 
+SERVICE = definitions(
+    '<inputData id="n" name="n"><variable name="n" typeRef="number"/></inputData>',
+    decision("factor", literal("1000")),
+    decision("scaled", literal("n * factor"), ["Input:n", "Decision:factor"]),
+    '<decisionService id="scaling" name="scaling"><outputDecision href="#scaled"/><inputDecision href="#factor"/>'
+    '<inputData href="#n"/></decisionService>',
+    decision("by position", literal("scaling(2, 10)"), knows=["scaling"]),
+    decision("by name", literal("scaling(factor: 10, n: 3)"), knows=["scaling"]),
+    decision("too few", literal("scaling(2)"), knows=["scaling"]),
+)
+
+
+def test_a_decision_service_is_a_function_of_its_input_data_and_decisions() -> None:
+    assert value(SERVICE, "by_position") == 20
+    assert value(SERVICE, "by_name") == 30
+    assert value(SERVICE, "scaled", n=2) == 2000
+    with pytest.raises(DecisionFailed, match="`scaling` is called without its parameter `factor`"):
+        value(SERVICE, "too_few")
+
+
+def test_a_decision_service_is_evaluated_from_variables() -> None:
+    service = parse_decisions(SERVICE, "test.dmn").services["scaling"]
+    assert evaluated(service, n=2, factor=3).value == 6
+    assert service.reads == {"n", "factor"}
+    with pytest.raises(DecisionFailed, match="input `n`: 'two' is a string, where a number is declared"):
+        evaluated(service, n="two", factor=3)
+
+
+def test_a_service_that_calls_itself_through_its_decisions_fails_and_does_not_hang() -> None:
+    xml = definitions(
+        decision("a", literal("s()"), knows=["s"]),
+        '<decisionService id="s" name="s"><outputDecision href="#a"/></decisionService>',
+    )
+    with pytest.raises(DecisionFailed, match="nested too deeply"):
+        value(xml, "a")
+
+
 def test_circles_are_refused_with_their_way() -> None:
     xml = definitions(
         decision("a", literal("b"), ["Decision:b"]),

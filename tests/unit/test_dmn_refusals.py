@@ -59,7 +59,6 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "too-deep": (answer("<list>" * 41 + LITERAL + "</list>" * 41),),
 }
 WARNINGS: dict[str, tuple[str, ...]] = {
-    "decision-service": (answer(LITERAL), '<decisionService id="s" name="S"/>'),
     "empty-output": (answer(table([], ["a"], [[""]])),),
     "missing-id": (answer(LITERAL).replace(' id="answer"', "", 1),),
     "overlapping-rules": (answer(table(["n"], ["a"], [["[1..5]", "1"], ["> 3", "2"]])),),
@@ -107,6 +106,11 @@ def test_a_wrong_cell_is_named_by_rule_and_column() -> None:
 def test_a_wrong_output_is_named_by_rule_and_column() -> None:
     problem = only_problem(answer(table([], ["colour"], [["'red'"]])))
     assert (problem.element_id, problem.message.split(" is not")[0]) == ("cell_1_1", 'rule 1, output column 1 "colour"')
+
+
+def test_a_service_without_an_output_decision_is_refused() -> None:
+    problem = only_problem(answer(LITERAL), '<decisionService id="s" name="S"/>')
+    assert (problem.rule, problem.element_id) == ("missing-output", "s")
 
 
 def test_an_argument_without_a_name_is_refused() -> None:

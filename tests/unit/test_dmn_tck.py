@@ -7,7 +7,7 @@ import pytest
 from tests.dmn_tck import ROOT, Outcome, counted, outcomes
 
 # May only rise.
-PASSED = 2_456
+PASSED = 2_475
 # Files about tables, requirements, knowledge models and scopes, in which every result comes out.
 WHOLE = (
     "0004-simpletable-U",

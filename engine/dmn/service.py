@@ -1,0 +1,72 @@
+"""Owns decision services: some decisions of a file as one function of the inputs and decisions that it names.
+Never evaluates a decision that a service takes as an input.
+Called by the reader of a file.
+"""
+
+from __future__ import annotations
+
+from engine.dmn.boxed import over
+from engine.dmn.decision import Knowledge, Step, in_order
+from engine.dmn.logic import Evaluation, Logic, Parameter, Scope, fit
+from engine.dmn.requirements import DECISION, INPUT_DATA, Node, Requirements
+from engine.dmn.source import Source
+from engine.dmn.table import Table
+from engine.dmn.types import Types
+from engine.feel import Value
+
+
+def read_service(source: Source, types: Types, graph: Requirements, node: Node, steps: dict[str, Step]) -> Knowledge:
+    """The function that a decision service is: its parameters are its input data, then its input decisions.
+
+    Its value is that of its output decision, or a context by name where it has several (DMN 1.5, 10.4).
+    """
+    outputs = graph.required(node, DECISION)
+    if not outputs:
+        message, remedy = "the decision service has no output decision", "Draw the decision that it gives."
+        source.add(node.element, "missing-output", message, remedy)
+    given = graph.named(node.element, DECISION, "inputDecision")
+    inputs = [*graph.named(node.element, INPUT_DATA, "inputData"), *given]
+    parameters = tuple(
+        Parameter(name, types.of(source.child(each.element, "variable"))) for each in inputs for name in each.names[:1]
+    )
+    inner = _steps(graph, outputs, {each.id for each in given}, steps)
+    values = [(each.id, each.names[0]) for each in given]
+    results = [(each.id, each.names[0]) for each in outputs]
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        known: dict[str, Value] = {own_id: scope[name] for own_id, name in values}
+        for done in in_order(inner, scope, known, evaluation):
+            known[done.id] = done.value
+        if len(results) == 1:
+            return known[results[0][0]]
+        return {name: known[own_id] for own_id, name in results}
+
+    parts = [step.logic.as_logic(step.where) if isinstance(step.logic, Table) else step.logic for step in inner]
+    return Knowledge(node.id, node.name, parameters, over(run, parts), ())
+
+
+def _steps(graph: Requirements, outputs: list[Node], given: set[str], steps: dict[str, Step]) -> tuple[Step, ...]:
+    """The steps of the outputs and of all that they require, but not of the given decisions, in order."""
+    found: set[str] = set()
+    pending = list(outputs)
+    while pending:
+        node = pending.pop()
+        if node.id not in found and node.id not in given:
+            found.add(node.id)
+            pending += graph.required(node, DECISION)
+    return tuple(steps[each] for each in sorted(found, key=lambda each: graph.order[each]))
+
+
+def as_step(service: Knowledge) -> Step:
+    """The service as a decision of its own, which reads its inputs from variables."""
+
+    def run(scope: Scope, evaluation: Evaluation) -> Value:
+        arguments = {}
+        for parameter in service.parameters:
+            value = scope.get(parameter.name)
+            arguments[parameter.name] = fit(parameter.convert, value, f"input `{parameter.name}`")
+        return service.logic.run(arguments, evaluation)
+
+    names = tuple(parameter.name for parameter in service.parameters)
+    logic = Logic(run, service.logic.depth + 1, service.logic.weight, frozenset(names))
+    return Step(service.id, service.name, logic, None, names, (), ())
