@@ -1,25 +1,17 @@
 """Owns the rules about processes that call each other: calls of unknown processes and versions, and calls in a circle.
-Never reads what is stored: the caller says what is deployed already.
-Called by lint, by deployment and by whoever activates an older version.
+Never knows what is deployed already.
+Called by lint, and by whoever links what is stored (for circles).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from engine.bpmn.definition import Binding, CalledElement, FlowNode, ProcessDefinition
 from engine.bpmn.rules import problem_at
 from engine.bpmn.tokens import cycles, reachable
 from engine.errors import Problem
-
-
-class Stored(NamedTuple):
-    """What is deployed already under one process id."""
-
-    calls: frozenset[str]  # process ids that its newest version calls
-    version_tags: frozenset[str] = frozenset()  # of all its versions
 
 
 def called_processes(definition: ProcessDefinition) -> frozenset[str]:
@@ -64,23 +56,23 @@ def _way(start: str, end: str, graph: Mapping[str, Sequence[str]], inside: set[s
     return tuple(reversed(way))
 
 
-def lint_calls(
-    definitions: Sequence[ProcessDefinition], stored: Mapping[str, Stored] | None = None
-) -> Iterator[Problem]:
-    """What is wrong with the calls of processes that are deployed together, beside what is `stored` already.
+def lint_calls(definitions: Sequence[ProcessDefinition]) -> Iterator[Problem]:
+    """What is wrong with the calls of processes that are judged together.
 
-    Null for `stored` means that nobody knows: a call that leaves the given processes is a warning then. A circle is
-    reported at each call activity of the given processes that is part of it.
+    A call that leaves them is a warning, because its process may be deployed already. A circle is reported at each call
+    activity that is part of it.
     """
-    together = {definition.process_id: definition for definition in definitions}
-    calls: dict[str, Collection[str]] = {process_id: each.calls for process_id, each in (stored or {}).items()}
-    calls |= {process_id: called_processes(each) for process_id, each in together.items()}
+    tags: dict[str, set[str | None]] = {}
+    calls: dict[str, Collection[str]] = {}
+    for definition in definitions:
+        tags.setdefault(definition.process_id, set()).add(definition.version_tag)
+        calls[definition.process_id] = called_processes(definition)
     circle_of = {call: circle for circle in circles(calls) for call in pairwise(circle)}
     for definition in definitions:
         for node in definition.nodes.values():
             if node.called is None:
                 continue
-            yield from _check_called(definition, node, node.called, together, stored)
+            yield from _check_called(definition, node, node.called, tags)
             circle = circle_of.get((definition.process_id, node.called.process_id))
             if circle is not None:
                 yield problem_at(
@@ -93,42 +85,24 @@ def lint_calls(
 
 
 def _check_called(
-    definition: ProcessDefinition,
-    node: FlowNode,
-    called: CalledElement,
-    together: Mapping[str, ProcessDefinition],
-    stored: Mapping[str, Stored] | None,
+    definition: ProcessDefinition, node: FlowNode, called: CalledElement, tags: Mapping[str, set[str | None]]
 ) -> Iterator[Problem]:
-    process_id, here = called.process_id, together.get(called.process_id)
-    elsewhere = None if stored is None else stored.get(process_id)
-    if called.binding is Binding.DEPLOYMENT:
-        if here is None:
-            yield problem_at(
-                definition,
-                node,
-                "unknown-process",
-                f"the called process `{process_id}` is not deployed together with this one, as its binding demands",
-                "Deploy both at once, or bind the call to the latest version.",
-            )
-    elif here is None and elsewhere is None:
+    if called.process_id not in tags:
+        together = " together with this one" if called.binding is Binding.DEPLOYMENT else ""
         yield problem_at(
             definition,
             node,
             "unknown-process",
-            f"there is no process `{process_id}` to call" + (" among these files" if stored is None else ""),
-            "Correct the process id, or deploy that process first or together with this one.",
-            "warning" if stored is None else "error",
+            f"there is no process `{called.process_id}` to call among these files",
+            f"Correct the process id, or see that that process is deployed{together or ' before'}.",
+            "warning",
         )
-    elif called.binding is Binding.VERSION_TAG:
-        tags = set() if elsewhere is None else set(elsewhere.version_tags)
-        tags |= {here.version_tag} if here is not None and here.version_tag is not None else set()
-        if called.version_tag not in tags:
-            known = ", ".join(f"`{tag}`" for tag in sorted(tags)) or "none"
-            yield problem_at(
-                definition,
-                node,
-                "unknown-version-tag",
-                f"no version of `{process_id}` has the tag `{called.version_tag}`",
-                f"Use one of its tags ({known}), or bind the call to the latest version.",
-                "warning" if stored is None else "error",
-            )
+    elif called.binding is Binding.VERSION_TAG and called.version_tag not in tags[called.process_id]:
+        yield problem_at(
+            definition,
+            node,
+            "unknown-version-tag",
+            f"the process `{called.process_id}` among these files does not have the tag `{called.version_tag}`",
+            "Correct the tag, or see that a version with this tag is deployed before.",
+            "warning",
+        )

@@ -19,14 +19,17 @@ from engine.dmn import check_decisions
 from engine.errors import Problem
 
 
-def lint(definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool = False) -> list[Problem]:
+def lint(
+    definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool = False, workers: bool = True
+) -> list[Problem]:
     """Everything that is wrong or doubtful with a definition that could be read.
 
     With `topics`, also topics that no task serves and variables that nothing produces. A topic that is not among them
-    keeps a process from serving a route; elsewhere a worker in any language may serve it, and it is a warning. A
-    problem of severity `error` must keep the diagram from being deployed.
+    is an error where the process serves a route, or without `workers` in other languages. A problem of severity `error`
+    must keep the diagram from being deployed.
     """
-    problems = [*lint_elements(definition, topics, serves_route=serves_route), *lint_paths(definition)]
+    elements = lint_elements(definition, topics, serves_route=serves_route, workers=workers)
+    problems = [*elements, *lint_paths(definition)]
     if topics is not None:
         problems += check_variables(definition, topics, serves_route=serves_route)
     return problems
@@ -39,17 +42,19 @@ def check(
     reading = read(xml, resource_name, max_bytes)
     found = list(reading.problems)
     for definition in reading.definitions:
-        found += _judge(definition, reading, topics, serves_route)
+        found += _judge(definition, reading, topics, serves_route, workers=True)
     return (() if _refused(found) else reading.definitions), found
 
 
-def _judge(definition: ProcessDefinition, reading: Reading, topics: Topics | None, serves_route: bool) -> list[Problem]:
+def _judge(
+    definition: ProcessDefinition, reading: Reading, topics: Topics | None, serves_route: bool, workers: bool
+) -> list[Problem]:
     """What the rules find in what could be read. What a hole in the graph makes of its paths and gateways is not the
     designer's fault."""
     if reading.complete:
-        return lint(definition, topics, serves_route=serves_route)
+        return lint(definition, topics, serves_route=serves_route, workers=workers)
     unread = {problem.element_id for problem in reading.problems}
-    judged = lint_elements(definition, topics, serves_route=serves_route)
+    judged = lint_elements(definition, topics, serves_route=serves_route, workers=workers)
     return [each for each in judged if each.rule != "missing-condition" or each.element_id not in unread]
 
 
@@ -58,11 +63,12 @@ def _refused(problems: Iterable[Problem]) -> bool:
 
 
 def check_paths(
-    paths: Iterable[Path | str], topics: Topics | None, *, serving: Collection[str] | None = ()
+    paths: Iterable[Path | str], topics: Topics | None, *, serving: Collection[str] = (), workers: bool = True
 ) -> list[Problem]:
     """Every problem of every diagram in `paths`: files, or folders with all that lies below them.
 
-    `serving` names the processes that serve a route, and what they call serves it too; null: every process may.
+    `serving` names the processes that serve a route, and what they call serves it too; of the others, `workers` in
+    other languages may do the jobs.
     """
     problems: list[Problem] = []
     readings: dict[str, Reading] = {}
@@ -80,22 +86,22 @@ def check_paths(
                 problems += check_decisions(xml, str(file))
             elif xml is not None:
                 readings[str(file)] = read(xml, str(file))
-    problems += _judge_together(readings, topics, serving)
+    problems += _judge_together(readings, topics, serving, workers)
     return sorted(problems, key=lambda problem: order[problem.file])
 
 
 def _judge_together(
-    readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str] | None
+    readings: Mapping[str, Reading], topics: Topics | None, serving: Collection[str], workers: bool
 ) -> list[Problem]:
     known = [definition for reading in readings.values() for definition in reading.definitions]
     calls = {definition.process_id: called_processes(definition) for definition in known}
-    on_route = called_transitively(calls if serving is None else serving, calls)
+    on_route = called_transitively(serving, calls)
     problems: list[Problem] = []
     whole: dict[str, ProcessDefinition] = {}
     for file, reading in readings.items():
         found = list(reading.problems)
         for definition in reading.definitions:
-            found += _judge(definition, reading, topics, definition.process_id in on_route)
+            found += _judge(definition, reading, topics, definition.process_id in on_route, workers)
         problems += found
         for definition in () if _refused(found) else reading.definitions:
             owner = whole.setdefault(definition.process_id, definition)

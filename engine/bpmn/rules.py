@@ -26,22 +26,23 @@ _NAMELESS = frozenset({ElementType.PARALLEL_GATEWAY, ElementType.EVENT_BASED_GAT
 _PLAIN_ENDS = frozenset({ElementType.START_EVENT, ElementType.END_EVENT})
 
 
-def lint_elements(definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool) -> Iterator[Problem]:
+def lint_elements(
+    definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool, workers: bool
+) -> Iterator[Problem]:
     """The rules that look at one element; they hold for an incomplete definition too."""
     for node in definition.nodes.values():
         yield from _check_name(definition, node)
         if node.type in _DATA_SPLITS:
             yield from _check_split(definition, node)
         if node.topic and node.type is not ElementType.USER_TASK:
-            yield from _check_topic(definition, node, topics, serves_route)
+            yield from _check_topic(definition, node, topics, workers and not serves_route)
         if node.type is ElementType.USER_TASK and serves_route:
             yield problem_at(
                 definition,
                 node,
                 "person-in-request",
                 "a request would stop here with an incident: it never waits for a person",
-                "Remove the user task, or start this process by itself instead of with a route.",
-                "warning",
+                "Remove the user task, or keep it in a process that no request runs through.",
             )
         yield from _check_correlation(definition, node)
     yield from _check_retries(definition, topics)
@@ -99,7 +100,7 @@ def _check_split(definition: ProcessDefinition, node: FlowNode) -> Iterator[Prob
 
 
 def _check_topic(
-    definition: ProcessDefinition, node: FlowNode, topics: Topics | None, serves_route: bool
+    definition: ProcessDefinition, node: FlowNode, topics: Topics | None, workers: bool
 ) -> Iterator[Problem]:
     """A topic without a task of ours is work for a worker elsewhere, whose topics many elements may share; but nobody
     else serves the requests of a route."""
@@ -114,8 +115,8 @@ def _check_topic(
             node,
             "unknown-topic",
             f"no task serves the topic `{topic}`",
-            remedy if serves_route else f"{remedy[:-1]}; or run a worker that activates the jobs of this topic.",
-            "error" if serves_route else "warning",
+            f"{remedy[:-1]}; or run a worker that activates the jobs of this topic." if workers else remedy,
+            "warning" if workers else "error",
         )
     elif node.id != topic and not node.id.startswith(f"{topic}_"):
         yield problem_at(

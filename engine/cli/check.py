@@ -33,15 +33,14 @@ Examples:
 def command(paths: tuple[Path, ...], as_json: bool, workers: bool, config: Path | None) -> None:
     """Check diagrams as a deployment would: every problem with file, element id, name, rule and remedy.
 
-    A topic that no task serves is an error, because a request would wait for it in vain. A process that serves no
-    requests may leave it to a worker: with --workers it is a warning, as when the diagram is deployed; an error stays
-    what the process that serves requests, or one that it calls, leaves undone.
+    A topic that no task of this gateway serves is an error. With --workers it is a warning, as when the diagram is
+    deployed: a worker in any language may serve it, except in the process that serves requests and in those it calls.
 
     Exit status 0: nothing is wrong (warnings may be printed); 1: some diagram would be refused.
     """
     settings = load_settings(config, os.environ)
     importlib.import_module(settings.tasks)
-    problems = check_paths(paths, REGISTRY.specs, serving={settings.process} if workers else None)
+    problems = check_paths(paths, REGISTRY.specs, serving={settings.process}, workers=workers)
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
         listed = [problem._asdict() for problem in problems]

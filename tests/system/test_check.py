@@ -57,6 +57,19 @@ def test_a_folder_with_one_bad_file_is_refused(tmp_path: Path) -> None:
     assert "good.bpmn" not in done.stdout
 
 
+def test_jobs_may_be_left_to_workers_except_where_requests_come_by(tmp_path: Path) -> None:
+    (tmp_path / "order.bpmn").write_bytes((_ROOT / "tests" / "diagrams" / "id-is-topic.bpmn").read_bytes())
+    assert check(tmp_path).exit_code == 1
+    done = check(tmp_path, "--workers")
+    assert done.exit_code == 0
+    assert "warning: no task serves the topic `labour` [unknown-topic]" in done.stdout
+    xml = (_ROOT / "processes" / "inference-request.bpmn").read_bytes()
+    (tmp_path / "request.bpmn").write_bytes(xml.replace(b'type="infer"', b'type="conclude"'))
+    done = check(tmp_path, "--workers")
+    assert done.exit_code == 1
+    assert "error: no task serves the topic `conclude` [unknown-topic]" in done.stdout
+
+
 @pytest.mark.parametrize("arguments", [(), ("no-such-file.bpmn",)])
 def test_without_a_file_it_is_a_usage_error(arguments: tuple[str, ...]) -> None:
     assert check(*arguments).exit_code == 2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bpmn import check_paths
-from engine.bpmn.calls import Stored, called_processes, called_transitively, circles, lint_calls
+from engine.bpmn.calls import called_processes, called_transitively, circles, lint_calls
 from engine.bpmn.definition import Binding, ProcessDefinition
 from tests.builders import Diagram
 
@@ -22,42 +22,31 @@ def caller(process_id: str, *called: str, binding: Binding = Binding.LATEST, tag
     return diagram.path("started", *calls, "ended")
 
 
-def found(*definitions: ProcessDefinition, stored: dict[str, Stored] | None = None) -> list[tuple[str, str, str]]:
-    return [(each.rule, each.element_id, each.severity) for each in lint_calls(definitions, stored)]
+def found(*definitions: ProcessDefinition) -> list[tuple[str, str, str]]:
+    return [(each.rule, each.element_id, each.severity) for each in lint_calls(definitions)]
 
 
-def test_a_called_process_is_deployed_before_or_together() -> None:
-    one, two = caller("one", "two").build(), caller("two").build()
-    assert found(one, two, stored={}) == []
-    assert found(one, stored={"two": Stored(frozenset())}) == []
-    assert found(one, stored={}) == [("unknown-process", "call_two", "error")]
-    assert found(one) == [("unknown-process", "call_two", "warning")]  # nobody knows what is deployed
+def test_a_call_that_leaves_the_files_is_warned_about() -> None:
+    for binding in Binding:
+        one = caller("one", "two", binding=binding, tag="v1").build()
+        assert found(one, caller("two").build()) == []
+        assert found(one) == [("unknown-process", "call_two", "warning")]
 
 
-def test_a_call_bound_to_its_deployment_needs_the_process_in_it() -> None:
-    one = caller("one", "two", binding=Binding.DEPLOYMENT).build()
-    assert found(one, caller("two").build(), stored={}) == []
-    assert found(one, stored={"two": Stored(frozenset())}) == [("unknown-process", "call_two", "error")]
-
-
-def test_a_call_bound_to_a_version_tag_needs_a_version_with_it() -> None:
-    one = caller("one", "two", binding=Binding.VERSION_TAG, tag="v1").build()
-    assert found(one, caller("two").build(), stored={}) == []
-    assert found(one, stored={"two": Stored(frozenset(), frozenset({"v1"}))}) == []
-    assert found(one, stored={"two": Stored(frozenset(), frozenset({"v2"}))}) == [
-        ("unknown-version-tag", "call_two", "error")
-    ]
+def test_a_version_tag_that_the_called_file_does_not_have_is_warned_about() -> None:
+    one = caller("one", "two", binding=Binding.VERSION_TAG, tag="v2").build()
+    assert found(one, caller("two").build()) == [("unknown-version-tag", "call_two", "warning")]
 
 
 def test_a_process_that_calls_itself_is_refused() -> None:
-    (problem,) = lint_calls([caller("one", "one").build()], {})
+    (problem,) = lint_calls([caller("one", "one").build()])
     assert problem.rule == "cyclic-call"
     assert "`one` -> `one`" in problem.message
 
 
 def test_a_circle_is_named_whole_at_each_call_in_it() -> None:
     files = [caller("one", "two").build(), caller("two", "three").build(), caller("three", "one", "four").build()]
-    problems = list(lint_calls([*files, caller("four").build()], {}))
+    problems = list(lint_calls([*files, caller("four").build()]))
     assert [(each.file, each.element_id) for each in problems] == [
         ("one.bpmn", "call_two"),
         ("two.bpmn", "call_three"),
@@ -65,12 +54,6 @@ def test_a_circle_is_named_whole_at_each_call_in_it() -> None:
     ]
     assert len({each.message for each in problems}) == 1
     assert "`one` -> `two` -> `three` -> `one`" in problems[0].message
-
-
-def test_a_circle_through_what_is_stored_is_refused_and_a_new_version_may_open_it() -> None:
-    stored = {"two": Stored(frozenset({"one"})), "one": Stored(frozenset({"two"}))}
-    assert found(caller("one", "two").build(), stored=stored) == [("cyclic-call", "call_two", "error")]
-    assert found(caller("one").build(), stored=stored) == []
 
 
 def test_what_serves_a_route_is_followed_through_calls() -> None:
@@ -112,5 +95,6 @@ def test_a_process_that_a_route_calls_must_be_served_by_our_tasks(tmp_path: Path
     (tmp_path / "a.bpmn").write_text(caller("one", "two").to_xml(), encoding="utf-8")
     worked = Diagram("two").start().task("work").end().path("started", "work", "ended")
     (tmp_path / "b.bpmn").write_text(worked.to_xml(), encoding="utf-8")
-    severities = [[each.severity for each in check_paths([tmp_path], {}, serving=by)] for by in (["one"], [], None)]
-    assert severities == [["error"], ["warning"], ["error"]]
+    for serving, workers, severity in ((["one"], True, "error"), ([], True, "warning"), ([], False, "error")):
+        (problem,) = check_paths([tmp_path], {}, serving=serving, workers=workers)
+        assert (problem.rule, problem.severity) == ("unknown-topic", severity)

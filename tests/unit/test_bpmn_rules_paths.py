@@ -255,7 +255,8 @@ def test_ids_and_names_may_be_of_any_script() -> None:
     assert (problem.element_id, problem.element_name) == ("работа", "Arbeit ✓ 作业")
 
 
-def test_a_person_in_a_request_is_warned_about() -> None:
+def test_a_person_in_a_request_is_refused() -> None:
     diagram = Diagram().start().user_task("asked").end().path("started", "asked", "ended")
     assert lint(diagram.build(), {}) == []
-    assert [each.rule for each in lint(diagram.build(), {}, serves_route=True)] == ["person-in-request"]
+    (problem,) = lint(diagram.build(), {}, serves_route=True)
+    assert (problem.rule, problem.severity) == ("person-in-request", "error")
