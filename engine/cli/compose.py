@@ -19,7 +19,9 @@ import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine import __version__
+from engine.api.camunda.services import Services
 from engine.api.gateway import Gateway
+from engine.cli.operational import Operational
 from engine.deployments import Deployments
 from engine.errors import DefinitionInvalid, Problem
 from engine.keys import KeySource
@@ -50,6 +52,7 @@ class Opened(NamedTuple):
 
     gateway: Gateway
     runtime: Runtime
+    services: Services
 
 
 def now_us() -> int:
@@ -76,6 +79,7 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
         store = await _open_store(stack, settings, url, database, telemetry, runtimes)
         deployments = await _open_deployments(stack, store, judged, settings)
         resources = await stack.enter_async_context(tasks.open_resources(settings, telemetry, now_us))
+        operational = Operational(database, store.lease.epoch, store.keys, deployments, store.programs, now_us)
         runtime = Runtime(
             journal=store.journal,
             keys=store.keys,
@@ -87,9 +91,12 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             engine_version=__version__,
             commit_timeout_s=settings.journal.commit_timeout_ms / 1000,
             ownership=PostgresOwnership(store.database, store.lease, store.programs),
+            waiting=operational,
         )
         runtimes.append(runtime)
+        await stack.enter_async_context(operational.listening(runtime))
         await stack.enter_async_context(runtime)
+        await stack.enter_async_context(operational.starting())
         gateway = Gateway(
             settings=settings,
             version=__version__,
@@ -105,7 +112,7 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             lease_held=lambda: not store.lease.lapsed,
         )
         stack.callback(gateway.refusals.close)
-        yield Opened(gateway, runtime)
+        yield Opened(gateway, runtime, operational.services(gateway))
 
 
 class _Store(NamedTuple):
@@ -173,7 +180,7 @@ def read_processes(settings: Settings) -> Judged:
         raise DefinitionInvalid([Problem(str(folder), "", "", "no-such-folder", "there is no such folder", remedy)])
     resources = read_folder(folder)
     if not resources:
-        return Judged((), (), ())
+        return Judged((), (), (), ())
     judged = judge(resources, REGISTRY.specs, settings.process)
     try:
         judged.check()

@@ -94,7 +94,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> int:
     stop = _Stop()
     async with open_gateway(settings, say) as opened:
         config = uvicorn.Config(
-            build_app(opened.gateway),
+            build_app(opened.gateway, opened.services),
             http="httptools",
             log_config=None,
             access_log=False,
@@ -131,6 +131,7 @@ async def _drain(settings: Settings, opened: Opened, stop: _Stop) -> None:
     """Let running requests finish; a second signal ends the waiting."""
     say(f"stopping: {opened.runtime.active} request(s) running, up to {settings.server.drain_ms / 1000:g} s to finish")
     opened.gateway.draining = True
+    opened.services.work.close()
     draining = asyncio.create_task(opened.runtime.drain(settings.server.drain_ms / 1000))
     aborting = asyncio.create_task(stop.again.wait())
     await asyncio.wait((draining, aborting), return_when=asyncio.FIRST_COMPLETED)

@@ -16,7 +16,7 @@ from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.expressions import trial_context
 from engine.api.camunda.problems import refused
-from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, KeyField, Tenant, key_in_path, read_json
+from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, KeyField, Tenant, Text, key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Services, not_found
 from engine.dmn import Decision, DecisionFailed, DecisionResult, EvaluatedDecision
@@ -28,7 +28,7 @@ from engine.store.definitions import DECISION, MAX_LISTED, REQUIREMENTS, StoredD
 
 
 class DecisionEvaluation(Body):
-    decision_definition_id: str | None = None
+    decision_definition_id: Text | None = None
     decision_definition_key: KeyField | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None

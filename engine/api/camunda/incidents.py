@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.process_instances import Operation
 from engine.api.camunda.reading import key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
@@ -28,7 +29,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
                 root = await instances.root_of_element(int(text))
                 view = None if root is None else await instances.view(root)
                 return json_answer(page_of([] if view is None else view.incidents(), query, "incidentKey"))
-        found, capped = await services.search.incidents(query)
+        found, capped = await AuditSearch(services, query).incidents()
         return json_answer(page_of(found, query, "incidentKey", capped=capped))
 
     @router.get("/incidents/{key}", summary="One incident")

@@ -13,7 +13,7 @@ from engine.api.camunda.items import Owner
 from engine.api.camunda.searches import Item
 from engine.bpmn.definition import ElementType, FlowNode, ProcessDefinition
 from engine.core.instance import ProcessInstance
-from engine.records import USER_TASK_TOPIC, Job, Key, OpenActivity
+from engine.records import USER_TASK_TOPIC, Job, Key, OpenActivity, OpenIncident
 from engine.store.definitions import StoredDefinition
 from engine.store.queries import StoredInstance
 
@@ -64,6 +64,7 @@ class InstanceView:
         self._end = next((row for row in stored.facts if row["kind"] == "instance_ended"), None)
         if self._end is not None:
             self._open = {}
+        self._over = {row["incident_key"] for row in stored.facts if row["kind"] == "incident_ended"}
         self._places = self._read_places()
         self._owners: dict[Key, Owner] = {}
 
@@ -251,26 +252,27 @@ class InstanceView:
 
     # --- incidents ----------------------------------------------------------------------------------------------
 
-    def _open_incidents(self) -> Iterable[Any]:
-        return () if self.ended else self.state.open_incidents
+    def _open_incidents(self) -> Iterator[OpenIncident]:
+        """Those that have not ended since."""
+        for each in () if self.ended else self.state.open_incidents:
+            if each.key not in self._over:
+                yield each
 
     def incidents(self) -> Iterator[Item]:
-        over = {row["incident_key"] for row in self.stored.facts if row["kind"] == "incident_ended"}
         for each in self._open_incidents():
-            if each.key not in over:
-                yield items.incident_item(
-                    self._owner_of(each.activity_instance_key),
-                    key=each.key,
-                    activity_key=each.activity_instance_key,
-                    element_id=each.element_id,
-                    error_code=each.error_code,
-                    message=each.message,
-                    raised_at=each.raised_at_us,
-                    job_key=each.job_key,
-                    state="ACTIVE",
-                )
+            yield items.incident_item(
+                self._owner_of(each.activity_instance_key),
+                key=each.key,
+                activity_key=each.activity_instance_key,
+                element_id=each.element_id,
+                error_code=each.error_code,
+                message=each.message,
+                raised_at=each.raised_at_us,
+                job_key=each.job_key,
+                state="ACTIVE",
+            )
         for row in self.stored.facts:
-            if row["kind"] == "incident" and (row["incident_key"] in over or self.ended):
+            if row["kind"] == "incident" and (row["incident_key"] in self._over or self.ended):
                 activity_key = row.get("activity_instance_key")
                 yield items.incident_item(
                     self._owner_of(activity_key),
@@ -303,7 +305,6 @@ class InstanceView:
 
     def jobs(self, lent: Mapping[Key, Lent]) -> Iterator[Item]:
         """Every job but those of people; `lent` are those that a worker has at the moment."""
-        blocked = {each.job_key for each in self._open_incidents()}
         for job in self._open_jobs():
             if job.topic != USER_TASK_TOPIC:
                 activity = self._open.get(job.activity_instance_key)
@@ -312,15 +313,16 @@ class InstanceView:
                     self._owner_of(job.activity_instance_key),
                     key=job.key,
                     topic=job.topic,
-                    state="FAILED" if job.key in blocked or (job.attempt > 1 and loan is None) else "CREATED",
+                    state="CREATED",
                     element_id=job.element_id,
                     activity_key=job.activity_instance_key,
                     headers=job.headers,
-                    retries=0 if job.key in blocked else job.retries,
+                    retries=job.retries,
                     worker="" if loan is None else loan.worker,
                     deadline=None if loan is None else loan.until_us,
                     created_at=None if activity is None else activity.started_at_us,
                 )
+        yield from self._failed_jobs()
         for row, owner, node in self._ended_jobs():
             if node is None or node.topic is not None:
                 thrown = row.get("error_code")
@@ -337,6 +339,26 @@ class InstanceView:
                     ended_at=row["ended_at"],
                     error_code=thrown,
                     message=row.get("message"),
+                )
+
+    def _failed_jobs(self) -> Iterator[Item]:
+        """Those whose tries are spent: their incident waits for a person."""
+        for incident in self._open_incidents():
+            owner = self._owner_of(incident.activity_instance_key)
+            node = self.node(owner, incident.element_id)
+            if incident.job_key is not None and node is not None and node.topic is not None:
+                yield items.job_item(
+                    owner,
+                    key=incident.job_key,
+                    topic=node.topic,
+                    state="FAILED",
+                    element_id=incident.element_id,
+                    activity_key=incident.activity_instance_key,
+                    headers=node.headers,
+                    retries=0,
+                    created_at=incident.raised_at_us,
+                    error_code=incident.error_code,
+                    message=incident.message,
                 )
 
     def user_tasks(self) -> Iterator[Item]:

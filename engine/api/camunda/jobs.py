@@ -23,6 +23,7 @@ from engine.api.camunda.reading import (
     JsonObject,
     Milliseconds,
     Tenant,
+    Text,
     key_in_path,
     read_json,
 )
@@ -33,10 +34,10 @@ from engine.work import ActivatedJob
 
 
 class Activation(Body):
-    type: str
+    type: Text
     timeout: Milliseconds
     max_jobs_to_activate: int
-    worker: str = ""
+    worker: Text = ""
     fetch_variable: list[str] | None = None
     request_timeout: int = 0
     tenant_ids: list[Tenant] | None = None
@@ -48,14 +49,14 @@ class Completion(Body):
 
 class Failure(Body):
     retries: int = 0
-    error_message: str | None = None
+    error_message: Text | None = None
     retry_back_off: Annotated[int, Field(ge=0)] = 0
     variables: JsonObject | None = None
 
 
 class ErrorThrown(Body):
-    error_code: str
-    error_message: str | None = None
+    error_code: Text
+    error_message: Text | None = None
     variables: JsonObject | None = None
 
 

@@ -13,25 +13,25 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
-from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, read_json
+from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, Text, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, Services
+from engine.api.camunda.services import Instances, Services, searched
 
-Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Name = Annotated[Text, Field(min_length=1, max_length=1000)]
 
 
 class Publication(Body):
     name: Name
-    correlation_key: str = ""
+    correlation_key: Text = ""
     time_to_live: Annotated[int, Field(ge=0)] = 0
-    message_id: str | None = None
+    message_id: Text | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
 
 
 class Correlating(Body):
     name: Name
-    correlation_key: str = ""
+    correlation_key: Text = ""
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
 
@@ -49,22 +49,18 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         key = await services.correlation.publish(
             body.name,
             body.correlation_key,
-            body.variables or {},
-            time_to_live_ms=body.time_to_live,
-            message_id=body.message_id or None,
+            ttl_ms=body.time_to_live,
+            variables=body.variables or {},
+            message_id=body.message_id or "",
         )
         return json_answer({"messageKey": str(key), "tenantId": DEFAULT_TENANT})
 
     @router.post("/messages/correlation", summary="Correlate a message now; 404 when nothing waits for it")
     async def correlate(request: Request) -> Response:
         body = await read_json(request, Correlating)
-        correlated = await services.correlation.correlate(body.name, body.correlation_key, body.variables or {})
+        key, instance_key = await services.correlation.correlate(body.name, body.correlation_key, body.variables or {})
         return json_answer(
-            {
-                "messageKey": str(correlated.message_key),
-                "processInstanceKey": str(correlated.process_instance_key),
-                "tenantId": DEFAULT_TENANT,
-            }
+            {"messageKey": str(key), "processInstanceKey": str(instance_key), "tenantId": DEFAULT_TENANT}
         )
 
     @router.post("/signals/broadcast", summary="Broadcast a signal to all that wait for it")
@@ -76,10 +72,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post("/message-subscriptions/search", summary="Search the messages that a process instance waits for")
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.MESSAGE_SUBSCRIPTION)
-        key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
-        if key is None:
-            return json_answer(page_of(await instances.open_subscriptions(), query, "messageSubscriptionKey"))
-        root = await instances.root_of_element(int(key))
+        root = await instances.root_of_element(searched(query, "processInstanceKey", "elementInstanceKey"))
         view = None if root is None else await instances.view(root)
         found = [] if view is None else view.subscriptions()
         return json_answer(page_of(found, query, "messageSubscriptionKey"))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.items import tags_of
 from engine.api.camunda.problems import refused
 from engine.api.camunda.reading import (
@@ -24,6 +25,7 @@ from engine.api.camunda.reading import (
     KeyField,
     Milliseconds,
     Tenant,
+    Text,
     key_in_path,
     read_json,
 )
@@ -43,21 +45,21 @@ _TAGS = ("product", "feature", "priority")
 
 
 class StartInstruction(Body):
-    element_id: str
+    element_id: Text
 
 
 class RuntimeInstruction(Body):
     type: str = "TERMINATE_PROCESS_INSTANCE"
-    after_element_id: str
+    after_element_id: Text
 
 
 class Creation(Body):
-    process_definition_id: str | None = None
+    process_definition_id: Text | None = None
     process_definition_key: KeyField | None = None
     process_definition_version: int | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
-    business_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    business_id: Annotated[Text, Field(min_length=1, max_length=256)] | None = None
     tags: Annotated[list[str], Field(max_length=10)] | None = None
     start_instructions: list[StartInstruction] | None = None
     runtime_instructions: list[RuntimeInstruction] | None = None
@@ -213,7 +215,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
                 view = None if root is None else await instances.view(root)
                 found = [] if view is None else list(view.process_instances())
                 return json_answer(page_of(found, query, "processInstanceKey"))
-        found, capped = await services.search.process_instances(query)
+        found, capped = await AuditSearch(services, query).instances()
         return json_answer(page_of(found, query, "processInstanceKey", capped=capped))
 
     @router.get("/process-instances/{key}", summary="One process instance")

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from engine.api.camunda.problems import refused
 from engine.api.exchange import Disconnected, read_body
 from engine.errors import Code, Rejected
+from engine.store import json_text
 
 DEFAULT_TENANT = "<default>"
 MAX_KEY = 2**63 - 1
@@ -32,7 +33,8 @@ class Body(BaseModel):
 B = TypeVar("B", bound=Body)
 
 
-def _to_key(value: object) -> int:
+def as_key(value: object) -> int:
+    """A key as a number. Raises ValueError for what is no key."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if type(value) is int and 0 < value <= MAX_KEY:
@@ -46,13 +48,21 @@ def _is_default_tenant(value: str) -> str:
     return value
 
 
+def as_text(value: str) -> str:
+    """The same text. Raises ValueError for what Postgres cannot store."""
+    if json_text.clean_text(value) != value:
+        raise ValueError("holds a character that cannot be stored: U+0000 or half of a surrogate pair")
+    return value
+
+
 def _is_object(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
     return value
 
 
-KeyField = Annotated[int, BeforeValidator(_to_key)]
+KeyField = Annotated[int, BeforeValidator(as_key)]
+Text = Annotated[str, AfterValidator(as_text)]
 Tenant = Annotated[str, AfterValidator(_is_default_tenant)]
 JsonObject = Annotated[dict[str, Any], BeforeValidator(_is_object)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_KEY // 1_000_000)]
@@ -151,7 +161,7 @@ def key_in_path(request: Request, name: str) -> int:
     """The key at `name` of the path. Raises Rejected(INVALID_ARGUMENT)."""
     text = request.path_params[name]
     try:
-        return _to_key(text)
+        return as_key(text)
     except ValueError as error:
         raise Rejected(Code.INVALID_ARGUMENT, f"`{text[:40]}` in the path {error}") from None
 

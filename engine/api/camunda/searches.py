@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from engine.api.camunda.problems import refused
-from engine.api.camunda.reading import Body, JsonObject
+from engine.api.camunda.reading import Body, JsonObject, as_key, as_text
 
 Item: TypeAlias = dict[str, Any]  # one thing that was found, in Camunda's words
 
 MAX_PAGE = 10_000
 DEFAULT_PAGE = 100
+_INT32 = 2**31
 
 
 class Kind(Enum):
@@ -75,6 +76,14 @@ class Query(NamedTuple):
                 if condition.operator == "$in" and len(condition.operand) == 1:
                     return str(condition.operand[0])
         return None
+
+    def keys(self, field: str) -> tuple[int, ...]:
+        """The keys that `field` must have one of; empty when all are welcome."""
+        for condition in self.conditions:
+            if condition.field == field and condition.operator in ("$eq", "$in"):
+                operands = condition.operand if condition.operator == "$in" else [condition.operand]
+                return tuple(int(each) for each in operands)
+        return ()
 
     def matches(self, item: Item) -> bool:
         if not all(condition.holds(item) for condition in self.conditions):
@@ -139,16 +148,16 @@ def _operand(operator: str, operand: Any, kind: Kind) -> Any:
 def _value(value: Any, kind: Kind) -> Any:
     match kind:
         case Kind.TEXT if isinstance(value, str):
-            return value
-        case Kind.KEY if (isinstance(value, str) and value.isascii() and value.isdigit()) or type(value) is int:
-            return str(value)
-        case Kind.NUMBER if isinstance(value, int) and not isinstance(value, bool):
+            return as_text(value)
+        case Kind.KEY:
+            return str(as_key(value))
+        case Kind.NUMBER if type(value) is int and -_INT32 <= value < _INT32:
             return value
         case Kind.FLAG if isinstance(value, bool):
             return value
         case Kind.INSTANT if isinstance(value, str):
             return _instant(value)
-    words = {Kind.TEXT: "a string", Kind.KEY: "a key", Kind.NUMBER: "a whole number", Kind.FLAG: "true or false"}
+    words = {Kind.TEXT: "a string", Kind.NUMBER: "a whole number", Kind.FLAG: "true or false"}
     raise ValueError(f"must be {words.get(kind, 'an instant in ISO 8601')}")
 
 
