@@ -114,7 +114,8 @@ class Step:
                 inputs = {column.name: each for column, each in zip(self.logic.inputs, values, strict=True)}
             else:
                 value = self.logic.run(scope, evaluation)
-                inputs = {name: scope[name] for name in self.input_names if name in scope}
+                given = [name for name in self.input_names if name in scope]
+                inputs = {name: _VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
             value = fit(self.convert, value, "its value")
         except DecisionFailed as failed:
             raise DecisionFailed(f"{self.where}: {failed}") from None

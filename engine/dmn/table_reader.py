@@ -10,7 +10,7 @@ from typing import Final
 from lxml import etree
 
 from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, POLICIES, Outputs, Policy
-from engine.dmn.source import Source, spaced
+from engine.dmn.source import CAMUNDA, Source, spaced
 from engine.dmn.table import Input, Output, Rule, Table
 from engine.dmn.types import Types
 from engine.feel import Expression, Value
@@ -69,6 +69,9 @@ class TableReader:
         if literal is None:
             self._source.add(column, "missing-expression", f"{where} has no expression", "Write a FEEL expression.")
             return None
+        if any(column.get(f"{{{space}}}inputVariable") for space in CAMUNDA):
+            message, remedy = f"the input variable of {where} is not read", "Write `?` for the input in its cells."
+            self._source.add(column, "input-variable", message, remedy, "warning")
         expression = self._source.expression(literal, self._names, f"the expression of {where}")
         convert = self._types.of(literal)
         if expression is None:

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "doctype-forbidden",
     "file-too-large",
     "file-too-complex",
+    "input-variable",
     "invocation",
 }
 
