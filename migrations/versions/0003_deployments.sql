@@ -51,3 +51,40 @@ COMMENT ON TABLE activation IS
 INSERT INTO activation (kind, process_id, definition_key, cause, activated_at, activated_by, reason)
 SELECT kind, process_id, key, 'deployed', deployed_at, deployed_by, '' FROM process_definition
 ORDER BY process_id, version;
+
+CREATE VIEW audit.activations WITH (security_invoker = true) AS
+SELECT
+    a.id AS activation_no,
+    a.kind,
+    a.process_id,
+    d.version AS process_version,
+    d.version_tag,
+    a.cause,
+    a.activated_at,
+    lead(a.activated_at) OVER (PARTITION BY a.kind, a.process_id ORDER BY a.id) AS replaced_at,
+    a.activated_by,
+    a.reason,
+    d.key AS process_definition_key,
+    d.content_hash,
+    d.resource_name,
+    d.deployed_at,
+    d.deployed_by
+FROM public.activation a
+JOIN public.process_definition d ON d.key = a.definition_key;
+COMMENT ON VIEW audit.activations IS
+    'One row per turn of the switch that says which version of a process, decision or form serves.';
+COMMENT ON COLUMN audit.activations.activation_no IS 'Number of the turn; they count in this order.';
+COMMENT ON COLUMN audit.activations.kind IS 'process, decision, requirements or form.';
+COMMENT ON COLUMN audit.activations.process_id IS 'Id of the process, decision, requirements or form.';
+COMMENT ON COLUMN audit.activations.process_version IS 'Version that served from then on.';
+COMMENT ON COLUMN audit.activations.version_tag IS 'Tag that the designer gave this version; null without one.';
+COMMENT ON COLUMN audit.activations.cause IS 'deployed, activated or rolled_back.';
+COMMENT ON COLUMN audit.activations.activated_at IS 'When it began to serve; instances that ran kept their version.';
+COMMENT ON COLUMN audit.activations.replaced_at IS 'When another turn followed; null for the version that serves now.';
+COMMENT ON COLUMN audit.activations.activated_by IS 'Who turned the switch.';
+COMMENT ON COLUMN audit.activations.reason IS 'Why, in that person''s words; may be empty.';
+COMMENT ON COLUMN audit.activations.process_definition_key IS 'Key of that exact version.';
+COMMENT ON COLUMN audit.activations.content_hash IS 'SHA-256 of the deployed file, hex.';
+COMMENT ON COLUMN audit.activations.resource_name IS 'Name of the deployed file.';
+COMMENT ON COLUMN audit.activations.deployed_at IS 'When this version was deployed.';
+COMMENT ON COLUMN audit.activations.deployed_by IS 'Who deployed it.';
