@@ -282,7 +282,7 @@ class Correlation:
     # --- looking into the buffer ----------------------------------------------------------------------------------
 
     def _look(self, catch: Catch) -> None:
-        catch.busy = True
+        catch.busy = catch.looking = True
         self._run(self._look_and_bring(catch))
 
     def _look_at_all(self) -> None:
@@ -303,7 +303,11 @@ class Correlation:
                 limit=PAGE,
             )
         )
-        await self._bring(catch, found)
+        catch.looking = False
+        group = self._open.group_of(catch)
+        taker = group.hand_over(catch) if found and group is not None else catch
+        if taker is not None:
+            await self._bring(taker, found)
 
     async def _bring(self, catch: Catch, messages: list[Message]) -> None:
         """Deliver the first of the messages that is to be had, and let the next one of the group have its turn."""
@@ -325,7 +329,7 @@ class Correlation:
         if group is None or not (group.again or outcome is not None):
             return
         following = group.idle()
-        if following is not None:  # more may be in the buffer: after a message, and where one came while all were busy
+        if following is not None:  # more may be in the buffer: after a message, and where one came while none was idle
             group.again = False
             self._look(following)
 

@@ -26,13 +26,14 @@ class Address(NamedTuple):
 class Catch:
     """One open subscription."""
 
-    __slots__ = ("busy", "checked", "instance_key", "known", "subscription", "tenant")
+    __slots__ = ("busy", "checked", "instance_key", "known", "looking", "subscription", "tenant")
 
     def __init__(self, instance_key: Key, subscription: Subscription, tenant: str):
         self.instance_key = instance_key
         self.subscription = subscription
         self.tenant = tenant
-        self.busy = False  # a message is on its way to it
+        self.busy = False  # a message is on its way to it, or it is looking for one
+        self.looking = False
         self.checked: asyncio.Future[None] | None = None  # until it is known what it got in an earlier life
         self.known: set[Key] = set()  # signals of that earlier life
 
@@ -50,11 +51,26 @@ class Group:
         self.address = address
         self.process_id = process_id
         self.catches: dict[Key, Catch] = {}
-        self.again = False  # a message came while all of them were busy
+        self.again = False  # a message came while none was idle
 
     def idle(self) -> Catch | None:
-        """The oldest that no message is on its way to."""
-        return next((catch for catch in self.catches.values() if not catch.busy), None)
+        """The oldest that no message is on its way to. Null where an older one still looks into the buffer: it will
+        look again for what came meanwhile."""
+        oldest = next((catch for catch in self.catches.values() if catch.looking or not catch.busy), None)
+        return None if oldest is None or oldest.looking else oldest
+
+    def hand_over(self, finder: Catch) -> Catch | None:
+        """Who gets what `finder` has found in the buffer: the oldest that is free. Null: it will find it by itself."""
+        free = (catch for catch in self.catches.values() if catch is finder or catch.looking or not catch.busy)
+        oldest = next(free, None)
+        if oldest is finder:
+            return finder
+        finder.busy = False
+        if oldest is None or oldest.looking:
+            self.again = True
+            return None
+        oldest.busy = True
+        return oldest
 
 
 class Subscriptions:
