@@ -79,6 +79,7 @@ class Runtime:
         self._engine_version = engine_version
         self._ownership = ownership  # none: nobody could take over, there is no lease to renew, and nobody is parked
         self._side_tasks: list[asyncio.Task[None]] = []
+        self._recovery: Recovery | None = None
         self._dropped = 0  # instances that `abort` has left without an end
         self._gate = Gate(journal, ownership, settings.max_instances, settings.max_operational_instances)
         self._roster = Roster()
@@ -115,7 +116,9 @@ class Runtime:
         self._gate.open()
         self._side_tasks = [self._group.create_task(self._notices.run(), name="notices")]
         if self._ownership is not None:
-            recovery = Recovery(self._ownership, self._journal, self._keys, self._now_us, self._loader.adopt)
+            self._recovery = recovery = Recovery(
+                self._ownership, self._journal, self._keys, self._now_us, self._loader.adopt
+            )
             self._side_tasks += [
                 self._group.create_task(self._beat(recovery), name="lease"),
                 self._group.create_task(recovery.watch(self._inboxes.strays), name="recovery"),
@@ -190,9 +193,10 @@ class Runtime:
 
     @property
     def left_open(self) -> int:
-        """Instances of this process that somebody else has to close or continue."""
+        """Instances of this process that somebody else has to close or continue; one more while it may be others."""
         strays = sum(run.key not in self._roster.open for run in self._inboxes.strays)
-        return self._dropped + strays + len(self._roster.open)
+        unknown = self._recovery is not None and self._recovery.under_way
+        return self._dropped + strays + len(self._roster.open) + unknown
 
     # --- requests -----------------------------------------------------------------------------------------------
 
@@ -295,6 +299,12 @@ class Runtime:
         DRAINING, ENGINE_FAULT when this process cannot read it.
         """
         return await self._loader.read(instance_key)
+
+    async def settled(self, instance_key: Key) -> None:
+        """Return when everything that has happened so far to an instance in memory is durable. Raises as `tell`."""
+        live = self._roster.find(instance_key)
+        if live is not None:
+            await live.run.settled()
 
     def open_instances(self) -> Iterable[Key]:
         """Operational instances of this process, parked ones included."""

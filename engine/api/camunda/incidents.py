@@ -60,7 +60,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         view = None if root is None else await instances.view(root)
         if view is None:
             raise not_found("element instance" if element else "process instance", key)
-        inside = view.within(key)
+        inside = view.places.within(key)
         found: list[Item] = [each for each in view.incidents() if int(each["elementInstanceKey"]) in inside]
         return json_answer(page_of(found, query, "incidentKey"))
 

@@ -230,7 +230,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         key = key_in_path(request, "key")
         view = await instances.found(key)
         taken = dict.fromkeys(flow for owner, flow in view.taken_flows() if owner.key == key)
-        said = view.owner(key).fields
+        said = view.places.owner(key).fields
         return json_answer({"items": [said | {"sequenceFlowId": f"{key}_{flow}", "elementId": flow} for flow in taken]})
 
     @router.get("/process-instances/{key}/statistics/element-instances", summary="How often each element was entered")

@@ -9,12 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.api.camunda.instance_view import InstanceView, Lent
+from engine.api.camunda.instance_view import InstanceView, Lent, OpenState
 from engine.api.camunda.problems import refused
 from engine.api.camunda.searches import Query
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
-from engine.core.instance import ProcessInstance
+from engine.core.replay import replay
 from engine.errors import Code, Rejected
 from engine.records import Key, Start
 from engine.store.definitions import Definitions, StoredDefinition
@@ -66,11 +66,14 @@ class Instances:
     async def view(self, root: Key) -> InstanceView | None:
         """One instance with the called ones inside it; null when nobody knows it.
 
-        Its state is read first and the audit after it, so that what ends in between is seen as ended. Raises
-        Rejected(ENGINE_FAULT) for an instance whose commands this version cannot read.
+        Its state is read first and the audit after it, once all that led to that state is there: so nothing that
+        ended is missed. Raises Rejected with ENGINE_FAULT for an instance whose commands this version cannot read,
+        with JOURNAL_UNAVAILABLE while the store is away.
         """
         services = self._services
-        state = await services.runtime.read(root)
+        instance = await services.runtime.read(root)
+        state = None if instance is None else OpenState.of(instance)
+        await services.runtime.settled(root)
         try:
             stored = await services.queries.load_instance(root)
         except ValueError as error:
@@ -79,9 +82,8 @@ class Instances:
             return None
         program = await services.programs.of_start(services.definitions, stored.start)
         if state is None:
-            state = ProcessInstance(program)
-            for logged in stored.commands:
-                state.apply(logged.command, logged.at_us)
+            commands = ((logged.command, logged.at_us) for logged in stored.commands)
+            state = OpenState.of(replay(program, commands))
         return InstanceView(stored, state, await self.definitions_of(stored.start), _processes(program))
 
     async def found(self, key: Key) -> InstanceView:
