@@ -1,5 +1,5 @@
-"""Owns what follows from a process definition without running it: who catches what, where scopes start, what can reach
-a join. Never changes, and never knows an instance.
+"""Owns what follows from a process definition: who catches what, where scopes start, what can still reach a join.
+Never changes once built, and never knows an instance.
 Called by the core for every element that needs more than its own fields; built once per definition.
 """
 
