@@ -175,9 +175,12 @@ class Correlation:
                     f"nothing waits for the message `{name}` with the correlation key {correlation_key!r}, and no "
                     "process starts with it",
                 )
-            got = await _answered(self._log.got(key))
-            if got is None:  # it was claimed for an instance that did not take it, and nobody else has yet
-                raise Rejected(Code.NOT_FOUND, f"the one that waited for the message `{name}` has gone on")
+            got: Key | None = await _answered(self._log.got(key))
+            if got is not None and self._instances.start_of(got) is not None:  # on its way to an instance of ours
+                await asyncio.wait((wanted,), timeout=HERE_S)
+                got = wanted.result() if wanted.done() else None
+            if got is None:
+                raise Rejected(Code.NOT_FOUND, f"the one that waited for the message `{name}` has not taken it")
             return key, got
         finally:
             del self._wanted[key]

@@ -63,7 +63,7 @@ _CLAIM = text("""
     SELECT EXISTS (SELECT FROM claimed) OR EXISTS (
         SELECT FROM message_correlation
         WHERE message_key = :message_key AND process_id = :process_id AND process_instance_key = :instance_key
-          AND subscription_key IS NOT DISTINCT FROM CAST(:subscription_key AS bigint)
+          AND subscription_key IS NOT DISTINCT FROM CAST(:subscription_key AS bigint) AND delivered_at IS NULL
     )
 """)
 _CLAIMS = f"""
@@ -200,7 +200,8 @@ class Messages:
             return [Message(*row) for row in rows]
 
     async def claim(self, message_key: Key, process_id: str, instance_key: Key, subscription_key: Key | None) -> bool:
-        """Take a message for one instance; true when it is that instance's, now or since an earlier call.
+        """Take a message for one instance; true when it is that instance's, now or since an earlier call, and has not
+        been confirmed as delivered.
 
         Without a subscription the message is to start the instance: it fails as well while another instance of the
         process that was started by the same correlation key is open.

@@ -132,7 +132,7 @@ class MemoryMessages:
     ) -> list[Message]:
         await self._disk.point()
         at = now()
-        return [
+        found = [
             message
             for key, message in sorted(self._disk.messages.items())
             if message.name == name
@@ -140,7 +140,9 @@ class MemoryMessages:
             and tenant in (None, message.tenant)
             and (message.expires_at > at or (opened_key is not None and key > opened_key))
             and (key, process_id) not in self._disk.claims
-        ][:limit]
+        ]
+        await self._disk.point()
+        return found[:limit]
 
     async def claim(self, message_key: Key, process_id: str, instance_key: Key, subscription_key: Key | None) -> bool:
         await self._disk.point()
@@ -148,7 +150,8 @@ class MemoryMessages:
         place = message_key, process_id
         held = self._disk.claims.get(place)
         if held is not None:
-            return (held.instance_key, held.subscription_key) == (instance_key, subscription_key)
+            same = (held.instance_key, held.subscription_key) == (instance_key, subscription_key)
+            return same and not held.delivered
         if message is None:
             return False
         lock = message.correlation_key or None if subscription_key is None else None
