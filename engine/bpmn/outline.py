@@ -44,13 +44,13 @@ def read_outline(process: etree._Element, findings: Findings, references: Refere
     for flow in outline.flows.values():
         outgoing[flow.source].append(flow.id)
         incoming[flow.target].append(flow.id)
+    read: dict[etree._Element, FlowNode] = {}
     for element, container in found.nodes:
+        parent = None if container is None else read[container]
+        flows = tuple(incoming[element.get("id", "")]), tuple(outgoing[element.get("id", "")])
+        read[element] = node = read_node(findings, references, element, parent, *flows)
         if _is_new(outline, element):
-            node_id = element.get("id", "")
-            parent = None if container is None else outline.nodes.get(container.get("id", ""))
-            flows = tuple(incoming[node_id]), tuple(outgoing[node_id])
-            outline.nodes[node_id] = read_node(findings, references, element, parent, *flows)
-            outline.elements[node_id] = element
+            outline.nodes[node.id], outline.elements[node.id] = node, element
     return outline
 
 

@@ -337,5 +337,7 @@ def test_ids_and_names_in_any_script_are_kept_as_they_are(text: str) -> None:
 
 def test_an_id_that_is_used_twice_is_refused_wherever_it_stands() -> None:
     assert rules_of(between(inner("x", job("s")))) == [("duplicate-id", "s")]
+    twice = between(job("x"), sub_process("x", element("startEvent", "inside"), element("transaction", "deal")))
+    assert rules_of(twice) == [("duplicate-id", "x"), ("unsupported-element", "deal")]
     words = extended('<zeebe:userTaskForm id="s">{}</zeebe:userTaskForm>')
     assert rules_of(process(words, START, END, flow("s", "e"))) == [("duplicate-id", "s")]
