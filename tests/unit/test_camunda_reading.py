@@ -83,6 +83,8 @@ def test_an_absent_body_is_an_empty_object(body: bytes) -> None:
     [
         (b'{"variables": {', "line 1, column 16"),
         (b'{"variables": {"a": NaN}}', "NaN is not a number of JSON"),
+        (b'{"variables": {"a": 1e999999}}', "1e999999 is larger or smaller than any number here"),
+        (b'{"variables": {"a": ' + b"9" * 5_00 + b"." + b"9" * 400 + b"e7000}}", "larger or smaller"),
         (b"\xff{}", "not UTF-8"),
         (b"[" * 70 + b"]" * 70, "nested too deeply"),
         (b'{"a":' * 100 + b"1" + b"}" * 100, "nested too deeply"),

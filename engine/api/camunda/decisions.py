@@ -16,7 +16,16 @@ from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.expressions import trial_context
 from engine.api.camunda.problems import refused
-from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, KeyField, Tenant, Text, key_in_path, read_json
+from engine.api.camunda.reading import (
+    DEFAULT_TENANT,
+    Body,
+    JsonObject,
+    KeyField,
+    Tenant,
+    described,
+    key_in_path,
+    read_json,
+)
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Services, not_found
 from engine.dmn import Decision, DecisionFailed, DecisionResult, EvaluatedDecision
@@ -28,7 +37,7 @@ from engine.store.definitions import DECISION, MAX_LISTED, REQUIREMENTS, StoredD
 
 
 class DecisionEvaluation(Body):
-    decision_definition_id: Text | None = None
+    decision_definition_id: str | None = None
     decision_definition_key: KeyField | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
@@ -41,7 +50,11 @@ def add(router: APIRouter, services: Services) -> None:
             raise not_found("decision definition", key)
         return definition
 
-    @router.post("/decision-definitions/search", summary="Search deployed decisions, every version")
+    @router.post(
+        "/decision-definitions/search",
+        summary="Search deployed decisions, every version",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.DECISION_DEFINITION)
         stored = await services.deployments.search(kind=DECISION, process_id=query.exact("decisionDefinitionId"))
@@ -54,7 +67,11 @@ def add(router: APIRouter, services: Services) -> None:
         )
         return json_answer(answer)
 
-    @router.post("/decision-definitions/evaluation", summary="Evaluate a decision; nothing is recorded")
+    @router.post(
+        "/decision-definitions/evaluation",
+        summary="Evaluate a decision; nothing is recorded",
+        openapi_extra=described(DecisionEvaluation),
+    )
     async def evaluate(request: Request) -> Response:
         body = await read_json(request, DecisionEvaluation)
         if (body.decision_definition_id is None) == (body.decision_definition_key is None):

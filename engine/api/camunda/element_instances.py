@@ -11,7 +11,7 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.instance_view import InstanceView
-from engine.api.camunda.reading import Body, JsonObject, key_in_path, read_json
+from engine.api.camunda.reading import Body, JsonObject, described, key_in_path, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found, searched
 from engine.records import VariablesSet
@@ -23,7 +23,11 @@ class NewVariables(Body):
 
 
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/element-instances/search", summary="Search the element instances of a process instance")
+    @router.post(
+        "/element-instances/search",
+        summary="Search the element instances of a process instance",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.ELEMENT_INSTANCE)
         key = searched(query, "processInstanceKey", "elementInstanceKey", "elementInstanceScopeKey")
@@ -45,7 +49,11 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         del item["elementInstanceScopeKey"]
         return json_answer(item)
 
-    @router.put("/element-instances/{key}/variables", summary="Write variables at an open scope or outwards")
+    @router.put(
+        "/element-instances/{key}/variables",
+        summary="Write variables at an open scope or outwards",
+        openapi_extra=described(NewVariables),
+    )
     async def write(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, NewVariables)

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from engine.api.camunda.answers import json_answer
-from engine.api.camunda.reading import Body, JsonObject, KeyField, Tenant, read_json
+from engine.api.camunda.reading import Body, JsonObject, KeyField, Tenant, described, read_json
 from engine.api.camunda.services import Instances, Services, not_found
 from engine.errors import Code, Rejected
 from engine.feel import EvaluationContext, FeelSyntaxError, FeelValueError, compile_expression, to_json
@@ -30,7 +30,7 @@ class Evaluation(Body):
 
 
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/expression/evaluation", summary="Evaluate a FEEL expression")
+    @router.post("/expression/evaluation", summary="Evaluate a FEEL expression", openapi_extra=described(Evaluation))
     async def evaluate(request: Request) -> Response:
         body = await read_json(request, Evaluation)
         if not body.expression.startswith("="):

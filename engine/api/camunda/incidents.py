@@ -12,7 +12,7 @@ from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.process_instances import Operation
-from engine.api.camunda.reading import key_in_path, read_json
+from engine.api.camunda.reading import described, key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found
 from engine.records import IncidentResolved
@@ -21,7 +21,7 @@ _SCOPES = ("processInstanceKey", "elementInstanceKey")
 
 
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/incidents/search", summary="Search incidents")
+    @router.post("/incidents/search", summary="Search incidents", openapi_extra=described(SearchBody))
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.INCIDENT)
         for field in _SCOPES:
@@ -43,7 +43,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
             raise not_found("incident", key)
         return json_answer(item)
 
-    @router.post("/incidents/{key}/resolution", summary="Try again what failed")
+    @router.post("/incidents/{key}/resolution", summary="Try again what failed", openapi_extra=described(Operation))
     async def resolve(request: Request) -> Response:
         key = key_in_path(request, "key")
         await read_json(request, Operation)
@@ -64,10 +64,18 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         found: list[Item] = [each for each in view.incidents() if int(each["elementInstanceKey"]) in inside]
         return json_answer(page_of(found, query, "incidentKey"))
 
-    @router.post("/process-instances/{key}/incidents/search", summary="Incidents of a process instance and all below")
+    @router.post(
+        "/process-instances/{key}/incidents/search",
+        summary="Incidents of a process instance and all below",
+        openapi_extra=described(SearchBody),
+    )
     async def of_instance(request: Request) -> Response:
         return await within(request, element=False)
 
-    @router.post("/element-instances/{key}/incidents/search", summary="Incidents of an element instance and all below")
+    @router.post(
+        "/element-instances/{key}/incidents/search",
+        summary="Incidents of an element instance and all below",
+        openapi_extra=described(SearchBody),
+    )
     async def of_element(request: Request) -> Response:
         return await within(request, element=True)

@@ -23,7 +23,7 @@ from engine.api.camunda.reading import (
     JsonObject,
     Milliseconds,
     Tenant,
-    Text,
+    described,
     key_in_path,
     read_json,
 )
@@ -34,10 +34,10 @@ from engine.work import ActivatedJob
 
 
 class Activation(Body):
-    type: Text
+    type: str
     timeout: Milliseconds
     max_jobs_to_activate: int
-    worker: Text = ""
+    worker: str = ""
     fetch_variable: list[str] | None = None
     request_timeout: int = 0
     tenant_ids: list[Tenant] | None = None
@@ -49,14 +49,14 @@ class Completion(Body):
 
 class Failure(Body):
     retries: int = 0
-    error_message: Text | None = None
+    error_message: str | None = None
     retry_back_off: Annotated[int, Field(ge=0)] = 0
     variables: JsonObject | None = None
 
 
 class ErrorThrown(Body):
-    error_code: Text
-    error_message: Text | None = None
+    error_code: str
+    error_message: str | None = None
     variables: JsonObject | None = None
 
 
@@ -73,14 +73,18 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     _taking(router, services)
     _answering(router, services)
 
-    @router.patch("/jobs/{key}", summary="Set the retries or the timeout of a job")
+    @router.patch("/jobs/{key}", summary="Set the retries or the timeout of a job", openapi_extra=described(Update))
     async def update(request: Request) -> Response:
         key = key_in_path(request, "key")
         change = (await read_json(request, Update)).changeset
         await services.work.update(key, retries=change.retries, timeout_ms=change.timeout)
         return no_content()
 
-    @router.post("/jobs/search", summary="Search jobs: of a process instance all of them, else the open ones")
+    @router.post(
+        "/jobs/search",
+        summary="Search jobs: of a process instance all of them, else the open ones",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.JOB)
         key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
@@ -94,7 +98,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
 
 def _taking(router: APIRouter, services: Services) -> None:
-    @router.post("/jobs/activation", summary="Take jobs of one type, waiting for the first")
+    @router.post(
+        "/jobs/activation", summary="Take jobs of one type, waiting for the first", openapi_extra=described(Activation)
+    )
     async def activate(request: Request) -> Response:
         body = await read_json(request, Activation)
         taking = services.work.activate(
@@ -161,14 +167,18 @@ def _activated(job: ActivatedJob, services: Services) -> dict[str, Any]:
 
 
 def _answering(router: APIRouter, services: Services) -> None:
-    @router.post("/jobs/{key}/completion", summary="A job is done")
+    @router.post("/jobs/{key}/completion", summary="A job is done", openapi_extra=described(Completion))
     async def complete(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, Completion)
         await services.work.complete(key, body.variables or {})
         return no_content()
 
-    @router.post("/jobs/{key}/failure", summary="A try of a job has failed; with no retries left, an incident")
+    @router.post(
+        "/jobs/{key}/failure",
+        summary="A try of a job has failed; with no retries left, an incident",
+        openapi_extra=described(Failure),
+    )
     async def fail(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, Failure)
@@ -181,7 +191,11 @@ def _answering(router: APIRouter, services: Services) -> None:
         )
         return no_content()
 
-    @router.post("/jobs/{key}/error", summary="A job ended in a BPMN error, for the diagram to catch")
+    @router.post(
+        "/jobs/{key}/error",
+        summary="A job ended in a BPMN error, for the diagram to catch",
+        openapi_extra=described(ErrorThrown),
+    )
     async def throw(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, ErrorThrown)

@@ -13,25 +13,25 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
-from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, Text, read_json
+from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, described, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, Services, searched
 
-Name = Annotated[Text, Field(min_length=1, max_length=1000)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Publication(Body):
     name: Name
-    correlation_key: Text = ""
+    correlation_key: str = ""
     time_to_live: Annotated[int, Field(ge=0)] = 0
-    message_id: Text | None = None
+    message_id: str | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
 
 
 class Correlating(Body):
     name: Name
-    correlation_key: Text = ""
+    correlation_key: str = ""
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
 
@@ -43,7 +43,11 @@ class Broadcast(Body):
 
 
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/messages/publication", summary="Publish a message; it waits for its time to live")
+    @router.post(
+        "/messages/publication",
+        summary="Publish a message; it waits for its time to live",
+        openapi_extra=described(Publication),
+    )
     async def publish(request: Request) -> Response:
         body = await read_json(request, Publication)
         key = await services.correlation.publish(
@@ -55,7 +59,11 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         )
         return json_answer({"messageKey": str(key), "tenantId": DEFAULT_TENANT})
 
-    @router.post("/messages/correlation", summary="Correlate a message now; 404 when nothing waits for it")
+    @router.post(
+        "/messages/correlation",
+        summary="Correlate a message now; 404 when nothing waits for it",
+        openapi_extra=described(Correlating),
+    )
     async def correlate(request: Request) -> Response:
         body = await read_json(request, Correlating)
         key, instance_key = await services.correlation.correlate(body.name, body.correlation_key, body.variables or {})
@@ -63,13 +71,19 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
             {"messageKey": str(key), "processInstanceKey": str(instance_key), "tenantId": DEFAULT_TENANT}
         )
 
-    @router.post("/signals/broadcast", summary="Broadcast a signal to all that wait for it")
+    @router.post(
+        "/signals/broadcast", summary="Broadcast a signal to all that wait for it", openapi_extra=described(Broadcast)
+    )
     async def broadcast(request: Request) -> Response:
         body = await read_json(request, Broadcast)
         key = await services.correlation.broadcast(body.signal_name, body.variables or {})
         return json_answer({"signalKey": str(key), "tenantId": DEFAULT_TENANT})
 
-    @router.post("/message-subscriptions/search", summary="Search the messages that a process instance waits for")
+    @router.post(
+        "/message-subscriptions/search",
+        summary="Search the messages that a process instance waits for",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.MESSAGE_SUBSCRIPTION)
         root = await instances.root_of_element(searched(query, "processInstanceKey", "elementInstanceKey"))

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.items import definition_item
-from engine.api.camunda.reading import key_in_path, read_json
+from engine.api.camunda.reading import described, key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Services, not_found
 from engine.store.definitions import MAX_LISTED, PROCESS, StoredDefinition
@@ -25,7 +25,11 @@ def add(router: APIRouter, services: Services) -> None:
             raise not_found("process definition", key)
         return definition
 
-    @router.post("/process-definitions/search", summary="Search deployed processes, every version")
+    @router.post(
+        "/process-definitions/search",
+        summary="Search deployed processes, every version",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.PROCESS_DEFINITION)
         stored = await services.deployments.search(process_id=query.exact("processDefinitionId"))

@@ -25,7 +25,7 @@ from engine.api.camunda.reading import (
     KeyField,
     Milliseconds,
     Tenant,
-    Text,
+    described,
     key_in_path,
     read_json,
 )
@@ -45,21 +45,21 @@ _TAGS = ("product", "feature", "priority")
 
 
 class StartInstruction(Body):
-    element_id: Text
+    element_id: str
 
 
 class RuntimeInstruction(Body):
     type: str = "TERMINATE_PROCESS_INSTANCE"
-    after_element_id: Text
+    after_element_id: str
 
 
 class Creation(Body):
-    process_definition_id: Text | None = None
+    process_definition_id: str | None = None
     process_definition_key: KeyField | None = None
     process_definition_version: int | None = None
     variables: JsonObject | None = None
     tenant_id: Tenant | None = None
-    business_id: Annotated[Text, Field(min_length=1, max_length=256)] | None = None
+    business_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     tags: Annotated[list[str], Field(max_length=10)] | None = None
     start_instructions: list[StartInstruction] | None = None
     runtime_instructions: list[RuntimeInstruction] | None = None
@@ -76,7 +76,11 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     _creation(router, services)
     _reading(router, services, instances)
 
-    @router.post("/process-instances/{key}/cancellation", summary="End a process instance and all that it called")
+    @router.post(
+        "/process-instances/{key}/cancellation",
+        summary="End a process instance and all that it called",
+        openapi_extra=described(Operation),
+    )
     async def cancel(request: Request) -> Response:
         key = key_in_path(request, "key")
         await read_json(request, Operation)
@@ -91,7 +95,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
 
 def _creation(router: APIRouter, services: Services) -> None:
-    @router.post("/process-instances", summary="Start a process instance")
+    @router.post("/process-instances", summary="Start a process instance", openapi_extra=described(Creation))
     async def create(request: Request) -> Response:
         arrived_at_us = services.now_us()
         body = await read_json(request, Creation)
@@ -206,7 +210,11 @@ def _fetched(result: RunResult, names: list[str] | None) -> Mapping[str, Any]:
 
 
 def _reading(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/process-instances/search", summary="Search process instances, called ones included")
+    @router.post(
+        "/process-instances/search",
+        summary="Search process instances, called ones included",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.PROCESS_INSTANCE)
         for field in ("processInstanceKey", "parentProcessInstanceKey"):

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
@@ -22,6 +22,7 @@ from engine.store import json_text
 DEFAULT_TENANT = "<default>"
 MAX_KEY = 2**63 - 1
 MAX_DEPTH = 64  # of objects and lists in each other; what is deeper, no FEEL expression could read
+MAX_EXPONENT = 6_144  # of IEEE 754 decimal128, which FEEL counts with
 
 
 class Body(BaseModel):
@@ -48,24 +49,32 @@ def _is_default_tenant(value: str) -> str:
     return value
 
 
-def as_text(value: str) -> str:
-    """The same text. Raises ValueError for what Postgres cannot store."""
-    if json_text.clean_text(value) != value:
-        raise ValueError("holds a character that cannot be stored: U+0000 or half of a surrogate pair")
-    return value
-
-
 def _is_object(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
     return value
 
 
-KeyField = Annotated[int, BeforeValidator(as_key)]
-Text = Annotated[str, AfterValidator(as_text)]
+KeyField = Annotated[int, BeforeValidator(as_key), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"})]
 Tenant = Annotated[str, AfterValidator(_is_default_tenant)]
 JsonObject = Annotated[dict[str, Any], BeforeValidator(_is_object)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_KEY // 1_000_000)]
+
+
+def described(model: type[Body]) -> dict[str, Any]:
+    """What OpenAPI says of a route that reads `model`; the route reads the body itself, for exact numbers."""
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+    return {"requestBody": {"content": {"application/json": {"schema": _inlined(schema, parts)}}}}
+
+
+def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """The schema with its parts in their places; no model here holds itself."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return _inlined(parts[schema["$ref"].rpartition("/")[2]], parts)
+        return {name: _inlined(each, parts) for name, each in schema.items()}
+    return [_inlined(each, parts) for each in schema] if isinstance(schema, list) else schema
 
 
 async def read_json(request: Request, model: type[B]) -> B:
@@ -91,7 +100,7 @@ def _parse(data: bytes) -> object:
     if not data.strip():
         return {}
     try:
-        document = json.loads(data, parse_float=Decimal, parse_constant=_no_number)
+        document = json.loads(data, parse_float=_number, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         message = f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise Rejected(Code.MALFORMED_JSON, message) from None
@@ -103,6 +112,8 @@ def _parse(data: bytes) -> object:
         raise Rejected(Code.MALFORMED_JSON, f"the body is not JSON: {error}") from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(document):
         raise _too_deep()
+    if b"\\u" in data and json_text.clean(document) != document:
+        raise refused(["the body holds a character that cannot be stored: U+0000, or half of a surrogate pair"])
     return {} if document is None else document
 
 
@@ -120,6 +131,13 @@ def _too_deep() -> Rejected:
     return Rejected(
         Code.MALFORMED_JSON, f"the body is nested too deeply: at most {MAX_DEPTH} objects and lists in each other"
     )
+
+
+def _number(text: str) -> Decimal:
+    number = Decimal(text)
+    if abs(number.adjusted()) > MAX_EXPONENT:
+        raise ValueError(f"{text[:40]} is larger or smaller than any number here")
+    return number
 
 
 def _no_number(text: str) -> NoReturn:

@@ -6,6 +6,7 @@ Called by the app.
 from __future__ import annotations
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
 from engine.api.camunda import (
     cluster,
@@ -24,6 +25,8 @@ from engine.api.camunda import (
 from engine.api.camunda.problems import CamundaRoute
 from engine.api.camunda.services import Instances, Services
 
+_KEY = {"name": "key", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
+
 
 def routes(services: Services) -> APIRouter:
     router = APIRouter(prefix="/v2", route_class=CamundaRoute, tags=["Camunda 8"])
@@ -40,4 +43,7 @@ def routes(services: Services) -> APIRouter:
     user_tasks.add(router, services, instances)
     expressions.add(router, services, instances)
     decisions.add(router, services)
+    for route in router.routes:
+        if isinstance(route, APIRoute) and "{key}" in route.path:
+            route.openapi_extra = {**(route.openapi_extra or {}), "parameters": [_KEY]}
     return router

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from engine.api.camunda.problems import refused
-from engine.api.camunda.reading import Body, JsonObject, as_key, as_text
+from engine.api.camunda.reading import Body, JsonObject, as_key
 
 Item: TypeAlias = dict[str, Any]  # one thing that was found, in Camunda's words
 
@@ -148,7 +148,7 @@ def _operand(operator: str, operand: Any, kind: Kind) -> Any:
 def _value(value: Any, kind: Kind) -> Any:
     match kind:
         case Kind.TEXT if isinstance(value, str):
-            return as_text(value)
+            return value
         case Kind.KEY:
             return str(as_key(value))
         case Kind.NUMBER if type(value) is int and -_INT32 <= value < _INT32:

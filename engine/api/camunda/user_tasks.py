@@ -13,7 +13,7 @@ from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.instance_view import InstanceView
 from engine.api.camunda.items import truncated
 from engine.api.camunda.open_work import OpenWork
-from engine.api.camunda.reading import Body, JsonObject, flag_in_query, key_in_path, read_json
+from engine.api.camunda.reading import Body, JsonObject, described, flag_in_query, key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found
 from engine.errors import Code, Rejected
@@ -30,7 +30,11 @@ class UserTaskCompletion(Body):
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
     _reading(router, services, instances)
 
-    @router.post("/user-tasks/{key}/completion", summary="A person has done the task")
+    @router.post(
+        "/user-tasks/{key}/completion",
+        summary="A person has done the task",
+        openapi_extra=described(UserTaskCompletion),
+    )
     async def complete(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, UserTaskCompletion)
@@ -55,7 +59,11 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
             raise not_found("user task", key)
         return view, item
 
-    @router.post("/user-tasks/search", summary="Search user tasks: of a process instance all, else the open ones")
+    @router.post(
+        "/user-tasks/search",
+        summary="Search user tasks: of a process instance all, else the open ones",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.USER_TASK)
         key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
@@ -75,7 +83,11 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         await found(key_in_path(request, "key"))
         return no_content()
 
-    @router.post("/user-tasks/{key}/variables/search", summary="Search the variables that a user task sees")
+    @router.post(
+        "/user-tasks/{key}/variables/search",
+        summary="Search the variables that a user task sees",
+        openapi_extra=described(SearchBody),
+    )
     async def variables(request: Request) -> Response:
         cut = flag_in_query(request, "truncateValues", True)
         query = read_query(await read_json(request, SearchBody), fields.VARIABLE)

@@ -11,13 +11,17 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.items import truncated
-from engine.api.camunda.reading import flag_in_query, key_in_path, read_json
+from engine.api.camunda.reading import described, flag_in_query, key_in_path, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, not_found, searched
 
 
 def add(router: APIRouter, instances: Instances) -> None:
-    @router.post("/variables/search", summary="Search the variables of a process instance, called ones included")
+    @router.post(
+        "/variables/search",
+        summary="Search the variables of a process instance, called ones included",
+        openapi_extra=described(SearchBody),
+    )
     async def search(request: Request) -> Response:
         cut = flag_in_query(request, "truncateValues", True)
         query = read_query(await read_json(request, SearchBody), fields.VARIABLE)
