@@ -282,8 +282,13 @@ class Inboxes:
         if signals is not None and self._waiting is not None:
             key, waiting = live.run.key, self._waiting
             notices += [(waiting.subscribed, (key, each)) for each in live.instance.open_subscriptions]
-            notices += [(waiting.threw, (key, each)) for each in signals]
             self._notices.add(None, notices)
+            self.tell_of_signals(key, signals)
+
+    def tell_of_signals(self, key: Key, signals: Sequence[Signal]) -> None:
+        """Say what an instance has thrown, all of it durable."""
+        if self._waiting is not None:
+            self._notices.add(None, [(self._waiting.threw, (key, each)) for each in signals])
 
     # --- the end ------------------------------------------------------------------------------------------------
 

@@ -138,11 +138,11 @@ class Loader:
         loop = asyncio.get_running_loop()
         waiting = []
         for key in keys:
-            if self._closed or key in self._roster.ending:
-                continue
-            if key in self._roster.open and key not in self._roster.unreadable:
+            if key in self._roster.ending or (key in self._roster.open and key not in self._roster.unreadable):
                 continue
             self._roster.open.setdefault(key, Entry())
+            if self._closed:
+                continue  # it is this process's own, and passes on to the next
             wanted = self._want(key)
             wanted.adopted = wanted.adopted or loop.create_future()
             waiting.append(wanted.adopted)
@@ -236,6 +236,8 @@ class Loader:
     def _go_on(self, key: Key, replayed: _Replayed, wanted: _Wanted) -> None:
         if has_ended(replayed.instance):
             self._roster.forget(key)
+            if wanted.adopted is not None:
+                self._inboxes.tell_of_signals(key, replayed.signals)
             wanted.refuse(Rejected(Code.NOT_FOUND, f"the process instance {key} has ended"))
             wanted.settle()
             return

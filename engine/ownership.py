@@ -56,6 +56,9 @@ class Ownership(Protocol):
     async def adopt(self, dead: DeadProcess) -> list[Key]:
         """Make its operational instances this process's own; returns all that are, the oldest first."""
 
+    async def ended_lately(self, dead: DeadProcess) -> list[Key]:
+        """Operational instances whose end it has stored in its last moments, maybe without telling of their signals."""
+
     async def mark_recovered(self, dead: DeadProcess) -> None: ...
 
     async def load(self, key: Key) -> Recorded | None:
@@ -98,6 +101,10 @@ class PostgresOwnership:
     async def adopt(self, dead: DeadProcess) -> list[Key]:
         with _asking():
             return await leases.adopt(self._database, self._lease, dead)
+
+    async def ended_lately(self, dead: DeadProcess) -> list[Key]:
+        with _asking():
+            return await leases.ended_lately(self._database, self._lease, dead)
 
     async def mark_recovered(self, dead: DeadProcess) -> None:
         with _asking():

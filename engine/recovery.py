@@ -49,6 +49,7 @@ class Recovery:
         adopt: Adopt,
     ):
         self._adopt = adopt
+        self.under_way = False  # instances pass over to this process; some may be its own and not be here yet
         self._ownership = ownership
         self._beat_s = ownership.lease_s / 3
         self._claimed: list[DeadProcess] = []  # by us, and not yet looked after
@@ -100,13 +101,21 @@ class Recovery:
     async def _recover(self, dead: DeadProcess) -> None:
         keys = await self._ownership.open_instances(dead)
         done = await self.close(keys)
-        adopted = await self._adopt(await self._ownership.adopt(dead))
+        adopted = await self._take_on(dead)
         if done == len(keys):
             await self._ownership.mark_recovered(dead)
         else:
             self._left.add(dead.epoch)  # another version may be able to read what this one cannot
         counted = {"closed": done, "left_open": len(keys) - done, "adopted": adopted}
         log.warning("dead process recovered", extra={"owner": dead.owner, "epoch": dead.epoch, **counted})
+
+    async def _take_on(self, dead: DeadProcess) -> int:
+        """Adopt what goes on, and what has ended without others having been told of all it threw."""
+        ended = await self._ownership.ended_lately(dead)
+        self.under_way = True
+        adopted = await self._adopt(await self._ownership.adopt(dead))
+        self.under_way = False
+        return adopted + await self._adopt(ended)
 
     async def close(self, keys: Sequence[Key]) -> int:
         """End these instances as aborted; returns how many have a durable end now, or go on here."""

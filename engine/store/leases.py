@@ -100,6 +100,16 @@ _OPEN = text("""
 """)
 _ADOPT = text("UPDATE open_instance SET owner_epoch = :claimer WHERE owner_epoch = :dead")
 _OWNED = text("SELECT process_instance_key FROM open_instance WHERE owner_epoch = :claimer ORDER BY 1")
+# A process tells others of the signals in a batch right after its commit; what it stored in its last moments it may not
+# have told. When the lease was renewed for the last time is known as exactly as the lease is long.
+_ENDED_LATELY = text("""
+    SELECT r.process_instance_key
+    FROM record r JOIN engine_process p ON p.epoch = r.writer_epoch
+    WHERE r.writer_epoch = :epoch AND r.kind = 'instance_ended' AND NOT r.online
+      AND r.recorded_at > p.leased_until - make_interval(secs => :moments)
+    ORDER BY r.process_instance_key
+""")
+_MOMENTS_S = 5.0
 _DAY = timedelta(days=1)
 _OLDEST = timedelta(milliseconds=MAX_DEADLINE_MS)
 # A lease that outlasts its process, what a request does after its deadline, and two clocks.
@@ -214,6 +224,13 @@ async def adopt(database: Database, lease: Lease, dead: DeadProcess) -> list[Key
     async with database.begin() as connection:
         await connection.execute(_ADOPT, {"claimer": lease.epoch, "dead": dead.epoch})
         return list(await connection.scalars(_OWNED, {"claimer": lease.epoch}))
+
+
+async def ended_lately(database: Database, lease: Lease, dead: DeadProcess) -> list[Key]:
+    """Operational instances whose end `dead` has stored in its last moments."""
+    values = {"epoch": dead.epoch, "moments": lease.lease_s + _MOMENTS_S}
+    async with database.begin() as connection:
+        return list(await connection.scalars(_ENDED_LATELY, values))
 
 
 async def mark_recovered(database: Database, dead: DeadProcess) -> None:

@@ -127,6 +127,7 @@ class FaultyJournal(MemoryJournal):
         *,
         write_s: float = 0.002,
         crash_after: int | None = None,
+        unheard: bool = False,
         limits: JournalLimits | None = None,
     ):
         super().__init__(limits)
@@ -134,6 +135,7 @@ class FaultyJournal(MemoryJournal):
         self.stored = self.disk.rows
         self.write_s = write_s
         self.crash_after = crash_after  # rows that reach the disk before the machine dies
+        self.unheard = unheard  # the batch that the machine dies with is stored, and nobody learns of it
         self.crashed = asyncio.Event()
         self.back = asyncio.Event()
         self.back.set()
@@ -143,6 +145,8 @@ class FaultyJournal(MemoryJournal):
         if not self.back.is_set():
             raise JournalDown("the disk is away")
         if self.crash_after is not None and len(self.stored) + len(batch.rows()) > self.crash_after:
+            if self.unheard and not self.crashed.is_set():
+                await super().write(batch)
             self.crashed.set()
             await asyncio.get_running_loop().create_future()
         await super().write(batch)
@@ -209,6 +213,12 @@ class MemoryOwnership:
         owners = {key: self._disk.owners.get(key, key_writer(key)) for key in self._open(online=False)}
         self._disk.owners |= {key: self._epoch for key, owner in owners.items() if owner == dead.epoch}
         return [key for key, owner in owners.items() if owner in (dead.epoch, self._epoch)]
+
+    async def ended_lately(self, dead: DeadProcess) -> list[Key]:
+        self._ask()
+        instances = self._disk.instances().items()
+        ended = [key for key, stored in instances if stored.end is not None and not stored.online]
+        return [key for key in ended if self._disk.owners.get(key, key_writer(key)) == dead.epoch]
 
     async def mark_recovered(self, dead: DeadProcess) -> None:
         self._ask()

@@ -41,7 +41,7 @@ EVENT_KEY = 7
 
 
 def order() -> Diagram:
-    """A task of ours, then a worker's job and a timer beside a message, then a signal, and a person's signature."""
+    """Our task, a worker's job and a timer beside a message, a signal, a person's signature, and a last signal."""
     parallel = ElementType.PARALLEL_GATEWAY
     return (
         Diagram("order")
@@ -55,7 +55,7 @@ def order() -> Diagram:
         .gateway("join", parallel)
         .throw("shipped", signal("shipped"))
         .user_task("sign")
-        .end()
+        .end(event=signal("done"))
         .end("late")
         .path("started", "price", "split", "pack", "dry", "join", "shipped", "sign", "ended")
         .path("split", "paid", "join")
@@ -75,13 +75,18 @@ class Priced:
     usd: int
 
 
-def registry(price_s: float) -> Registry:
+def registry(price_s: float, stop_s: float) -> Registry:
+    """`stop_s` is how long the task takes to give in when it is stopped."""
     tasks = Registry()
 
     @task("price", registry=tasks)
     async def price(_: None, context: TaskContext[Script]) -> Priced:
         context.resources.calls += 1
-        await asyncio.sleep(price_s)
+        try:
+            await asyncio.sleep(price_s)
+        except asyncio.CancelledError:
+            await asyncio.sleep(stop_s)
+            raise
         return Priced(3)
 
     return tasks
@@ -190,6 +195,7 @@ async def office(
     journal: FaultyJournal | None = None,
     epoch: int = 1,
     price_s: float = 0.5,
+    stop_s: float = 0.0,
     **settings: Any,
 ) -> AsyncIterator[Office]:
     """An engine whose operational instances follow `diagram`, by default an order."""
@@ -198,7 +204,7 @@ async def office(
     outside = outside or Outside()
     definition = deployed(diagram or order(), disk)
     script = Script()
-    tasks = registry(price_s)
+    tasks = registry(price_s, stop_s)
     async with world(script, journal=journal, registry=tasks, epoch=epoch, waiting=outside, **settings) as engine:
         outside.lead(engine.runtime)
         outside.durable = lambda key: key in disk.instances()

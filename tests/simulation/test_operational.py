@@ -86,6 +86,7 @@ def test_an_order_runs_to_its_end_by_what_comes_from_outside() -> None:
                 "threw shipped",
                 "offered sign",
                 "withdrawn sign",
+                "threw done",
                 "ended",
             ]
             assert engine.runtime.left_open == 0
@@ -442,6 +443,25 @@ def test_a_job_that_runs_here_for_longer_than_the_drain_is_run_again_by_the_next
             await asyncio.sleep(2 * AWAY_S)
             assert second.script.calls == 1
         assert disk.instances()[run.key].end == "completed"
+
+    simulate(main)
+
+
+def test_a_job_that_was_being_stopped_when_its_engine_died_is_answered_for_and_not_run_again() -> None:
+    async def main() -> None:
+        disk = Disk()
+        async with office(disk, outside=idle(), price_s=60, stop_s=4) as first:
+            run = first.start()
+            await asyncio.sleep(1)
+            await first.runtime.tell(run.key, Cancel, Code.CANCELLED, "not needed")
+            assert disk.instances()[run.key].end is None
+            first.runtime.abort()
+        async with office(disk, epoch=2) as second:
+            await asyncio.sleep(AWAY_S)
+            assert second.script.calls == 0
+        stored = disk.instances()[run.key]
+        assert stored.end == "terminated"
+        assert stored.is_what_its_commands_mean(second.definition.program)
 
     simulate(main)
 
