@@ -465,8 +465,11 @@ class Engine:
         return None
 
     def start_of(self, instance_key: Key) -> Start | None:
-        log = self.disk.logs.get(instance_key)
-        return log[0] if log and isinstance(log[0], Start) else None
+        if instance_key not in self.models:
+            return None
+        start = self.disk.logs[instance_key][0]
+        assert isinstance(start, Start)
+        return start
 
     # --- engine.starts.Starter ------------------------------------------------------------------------------------
 
