@@ -91,3 +91,14 @@ def test_no_key_is_ever_minted_twice_whatever_the_clock_does(moves: list[tuple[i
         assert key_time_ms(first) == key_time_ms(first + run - 1)
         used_until = first + min(used, run)
         source.advance(used_until)
+
+
+def test_keys_skip_those_that_a_writer_with_a_faster_clock_has_left() -> None:
+    source, faster = KeySource(3, Clock()), KeySource(5, Clock(NOON_MS + 60_000))
+    left = faster.mint()
+    source.skip_to(left)
+    key = source.mint()
+    assert key > left
+    assert key_writer(key) == 3
+    source.skip_to(left)
+    assert source.mint() == key + 1
