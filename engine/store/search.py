@@ -8,8 +8,9 @@ last key. Filters that an index serves narrow at once; the others look at the ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import text
@@ -23,19 +24,29 @@ _Row = TypeVar("_Row", "FoundInstance", "CalledInstance", "FoundIncident")
 
 WINDOW: Final = 10_000
 MAX_LIMIT: Final = 10_000
+_NAMED = re.compile(r"(?<!:):(\w+)")
+_ABOVE_ALL: Final = 2**63 - 1
 _DAY = timedelta(days=1)
 _DAY_OF = "DATE '2024-01-01' + (({key} >> 22) / 86400000)::integer"
 
+# From the open instances to their rows and never the other way round, which would read every day: OFFSET 0 forbids
+# the planner to turn it about.
 _OPEN = f"""
-    open_instance o JOIN record s
-    ON s.process_instance_key = o.process_instance_key AND s.day = {_DAY_OF.format(key="o.process_instance_key")}
+    open_instance o CROSS JOIN LATERAL (
+        SELECT r.* FROM record r
+        WHERE r.process_instance_key = o.process_instance_key AND r.day = {_DAY_OF.format(key="o.process_instance_key")}
+          AND {{rows}}
+        OFFSET 0
+    ) s
 """
+_STARTS = "{row}.position = 1 AND {row}.kind = 'instance_started'"
+_OF_KEYS = "AND r.day = ANY(:days)"
 _LAST = """
     LEFT JOIN LATERAL (
         SELECT e.state, e.ended_at, e.error_code, e.message
         FROM (
             SELECT r.kind, r.state, r.ended_at, r.error_code, r.message FROM record r
-            WHERE r.process_instance_key = s.process_instance_key AND r.day = s.day
+            WHERE r.process_instance_key = s.process_instance_key AND r.day = s.day {days}
             ORDER BY r.position DESC
             LIMIT 1
         ) e
@@ -69,25 +80,29 @@ _INCIDENTS = """
         LIMIT 1
     ) e ON true
 """
-_ROOT_OF_INSTANCE = text(f"""
+# What an instance is part of began no later than it did; its own day is a value, so that no other is even planned for.
+_IS_ROOT = text("""
     SELECT process_instance_key FROM record
-    WHERE process_instance_key = :key AND position = 1 AND kind = 'instance_started'
-      AND day = {_DAY_OF.format(key="CAST(:key AS bigint)")}
-    UNION ALL
-    SELECT process_instance_key FROM record WHERE activity_instance_key = :key AND element_type = 'PROCESS'
+    WHERE process_instance_key = :key AND day = :day AND position = 1 AND kind = 'instance_started'
+""")
+_ROOT_OF_CALLED = text("""
+    SELECT process_instance_key FROM record
+    WHERE activity_instance_key = :key AND element_type = 'PROCESS' AND day <= :day
     LIMIT 1
 """)
 _ROOT_OF_ACTIVITY = text("""
     SELECT process_instance_key FROM record
-    WHERE activity_instance_key = :key AND kind = 'activity' AND NOT online
+    WHERE activity_instance_key = :key AND kind = 'activity' AND NOT online AND day <= :day
     LIMIT 1
 """)
 _ROOT_OF_JOB = text("""
     SELECT process_instance_key FROM record
-    WHERE job_key = :key AND kind = 'activity' AND NOT online AND job_key IS NOT NULL
+    WHERE job_key = :key AND kind = 'activity' AND NOT online AND job_key IS NOT NULL AND day <= :day
     LIMIT 1
 """)
-_ROOT_OF_INCIDENT = text("SELECT process_instance_key FROM record WHERE incident_key = :key AND kind = 'incident'")
+_ROOT_OF_INCIDENT = text("""
+    SELECT process_instance_key FROM record WHERE incident_key = :key AND kind = 'incident' AND day <= :day LIMIT 1
+""")
 
 
 class Found(NamedTuple, Generic[T]):
@@ -200,22 +215,23 @@ class Search:
 
     async def process_instances(self, where: InstanceFilter, limit: int = 100) -> Found[FoundInstance]:
         """Process instances that were started for themselves, newest first."""
-        conditions, late, values = _instance_conditions(where)
+        start, late, values = _instance_conditions(where)
         limit = min(limit, MAX_LIMIT)
-        only_open = set(where.states) == {"active"} or where.has_incident is True
-        source = _OPEN if only_open else "record s"
+        only_open = _only_open(where)
+        source = _OPEN.format(rows=_STARTS.format(row="r")) if only_open else "record s"
+        key = "o.process_instance_key" if only_open else "s.process_instance_key"
         window = f"""
             SELECT s.* FROM {source}
-            WHERE s.position = 1 AND s.kind = 'instance_started' AND {" AND ".join(conditions)}
-            ORDER BY s.process_instance_key DESC
+            WHERE {_STARTS.format(row="s")} AND {key} < :before AND {start}
+            ORDER BY {key} DESC
             LIMIT :window
         """
         query = f"""
             SELECT {_FOUND}
             FROM ({window}) s
             LEFT JOIN open_instance o USING (process_instance_key)
-            {_LAST}
-            WHERE {" AND ".join(late) or "true"}
+            {_LAST.format(days=_OF_KEYS if where.keys else "")}
+            WHERE {late}
             ORDER BY s.process_instance_key DESC
             LIMIT :limit
         """
@@ -229,20 +245,20 @@ class Search:
     ) -> Found[CalledInstance]:
         """Called processes that have ended, newest first."""
         limit = min(limit, MAX_LIMIT)
-        values = {"process_id": process_id, "before": _above(before), "limit": limit + 1}
+        values = {"process_id": process_id, "before": before or _ABOVE_ALL, "limit": limit + 1}
         rows = [CalledInstance(*row) for row in await self._rows(_CALLED, values)]
         return await self._found(rows, limit, None, values)
 
     async def incidents(self, where: IncidentFilter, limit: int = 100) -> Found[FoundIncident]:
         """Incidents of every instance, newest first."""
-        conditions, values = _incident_conditions(where)
+        raised, values = _incident_conditions(where)
         limit = min(limit, MAX_LIMIT)
         source = "record s"
         if set(where.states) == {"open"}:
-            source = _OPEN
-            conditions.append("o.open_incidents > 0")
+            source = _OPEN.format(rows="r.kind = 'incident'")
+            raised.add("o.open_incidents > 0")
         incidents = f"""
-            SELECT s.* FROM {source} WHERE s.kind = 'incident' AND {" AND ".join(conditions)}
+            SELECT s.* FROM {source} WHERE s.kind = 'incident' AND s.incident_key < :before AND {raised}
             ORDER BY s.incident_key DESC
             LIMIT :window
         """
@@ -251,7 +267,7 @@ class Search:
             late = "coalesce(e.state, CASE WHEN l.ended_at IS NULL THEN 'open' ELSE 'ended' END) = ANY(:states)"
             values["states"] = list(where.states)
         query = f"""
-            {_INCIDENTS.format(incidents=incidents)} {_LAST.replace("s.", "i.")}
+            {_INCIDENTS.format(incidents=incidents)} {_LAST.replace("s.", "i.").format(days="")}
             WHERE {late} ORDER BY i.incident_key DESC LIMIT :limit
         """
         values |= {"window": WINDOW if where.states else limit + 1, "limit": limit + 1}
@@ -261,7 +277,7 @@ class Search:
 
     async def root_of(self, key: Key) -> Key | None:
         """The instance that a process instance is, or was part of as a called process that has ended."""
-        return await self._root(_ROOT_OF_INSTANCE, key)
+        return await self._root(_IS_ROOT, key) or await self._root(_ROOT_OF_CALLED, key)
 
     async def root_of_activity(self, key: Key) -> Key | None:
         """The operational instance that an activity instance was part of, once that has ended."""
@@ -276,7 +292,8 @@ class Search:
 
     async def _root(self, query: Any, key: Key) -> Key | None:
         async with self._database.engine.connect() as connection:
-            return (await connection.execute(query, {"key": key})).scalar_one_or_none()
+            values = {"key": key, "day": partitions.day_of(key)}
+            return (await connection.execute(query, values)).scalar_one_or_none()
 
     async def _found(
         self, rows: list[_Row], limit: int, oldest_of_window: str | None, values: dict[str, Any]
@@ -294,41 +311,80 @@ class Search:
             return list(await connection.execute(text(query), values))
 
 
-def _instance_conditions(where: InstanceFilter) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Conditions on the row of the start, those on what became of it, and the values of both."""
-    conditions = ["s.process_instance_key < :before"]
-    late: list[str] = []
-    values: dict[str, Any] = {"before": _above(where.before)}
+def _only_open(where: InstanceFilter) -> bool:
+    """Whether all that is asked for is in the table of open instances."""
+    return set(where.states) == {"active"} or where.has_incident is True
 
-    def also(to: list[str], condition: str, name: str, value: Any) -> None:
+
+class _Conditions:
+    """Conditions that all must hold, and the values that they name."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._parts: list[str] = []
+        self._values = values
+
+    def add(self, condition: str, value: Any = True) -> None:
+        """A condition, with the value that it names last; null does not matter."""
         if value is not None:
-            to.append(condition)
-            values[name] = value
+            self._parts.append(condition)
+            self._values |= dict.fromkeys(_NAMED.findall(condition)[-1:], value)
 
-    also(conditions, "s.process_id = :process_id", "process_id", where.process_id)
-    also(conditions, "s.process_definition_key = :definition_key", "definition_key", where.definition_key)
-    also(conditions, "s.process_version = :version", "version", where.version)
-    also(conditions, "s.tenant = :tenant", "tenant", where.tenant)
-    also(conditions, "s.online = :online", "online", where.online)
-    also(
-        conditions,
-        "s.details IS NOT NULL AND s.details ->> 'business_id' = :business_id",
-        "business_id",
-        where.business_id,
-    )
-    also(conditions, "s.recorded_at >= :started_from", "started_from", where.started_from)
-    also(conditions, "s.recorded_at < :started_before", "started_before", where.started_before)
-    _name_keys(conditions, values, "s.process_instance_key", where.keys)
-    _name_days(conditions, values, where.started_from, where.started_before)
-    also(late, "l.ended_at >= :ended_from", "ended_from", where.ended_from)
-    also(late, "l.ended_at < :ended_before", "ended_before", where.ended_before)
-    also(late, "coalesce(l.state, 'active') = ANY(:states)", "states", list(where.states) or None)
-    if where.has_incident is not None:
-        late.append("coalesce(o.open_incidents, 0) > 0" if where.has_incident else "coalesce(o.open_incidents, 0) = 0")
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def __str__(self) -> str:
+        return " AND ".join(self._parts) or "true"
+
+
+def _instance_conditions(where: InstanceFilter) -> tuple[_Conditions, _Conditions, dict[str, Any]]:
+    """Conditions on the start, those on what became of it, and the values of both."""
+    values: dict[str, Any] = {"before": where.before or _ABOVE_ALL}
+    start, late = _Conditions(values), _Conditions(values)
+    start.add("s.process_id = :process_id", where.process_id)
+    start.add("s.process_definition_key = :definition_key", where.definition_key)
+    start.add("s.process_version = :version", where.version)
+    start.add("s.tenant = :tenant", where.tenant)
+    start.add("s.online = :online", where.online)
+    start.add("s.details IS NOT NULL AND s.details ->> 'business_id' = :business_id", where.business_id)
+    start.add("s.recorded_at >= :started_from", where.started_from)
+    start.add("s.recorded_at < :started_before", where.started_before)
+    if where.keys:
+        start.add("s.process_instance_key = ANY(:keys)", list(where.keys))
+        start.add("s.day = ANY(:days)", sorted({partitions.day_of(key) for key in where.keys}))
+    # A day more on both sides: the key that says the day is minted before the start is recorded.
+    if where.started_from is not None:
+        start.add("s.day >= :first_day", where.started_from.astimezone(UTC).date() - _DAY)
+    if where.started_before is not None:
+        start.add("s.day <= :last_day", where.started_before.astimezone(UTC).date() + _DAY)
+    late.add("l.ended_at >= :ended_from", where.ended_from)
+    late.add("l.ended_at < :ended_before", where.ended_before)
+    if set(where.states) != {"active"}:
+        late.add("coalesce(l.state, 'active') = ANY(:states)", list(where.states) or None)
+    if where.has_incident:
+        start.add("o.open_incidents > 0")
+    elif where.has_incident is False:
+        late.add("coalesce(o.open_incidents, 0) = 0")
     for number, (name, value) in enumerate(where.variables.items()):
-        values |= {f"variable_{number}": name, f"value_{number}": json_text.dumps(value).decode()}
-        late.append(_last_written(number))
-    return conditions, late, values
+        values[f"variable_{number}"] = name
+        late.add(_last_written(number), json_text.dumps(value).decode())
+    return start, late, values
+
+
+def _incident_conditions(where: IncidentFilter) -> tuple[_Conditions, dict[str, Any]]:
+    values: dict[str, Any] = {"before": where.before or _ABOVE_ALL}
+    raised = _Conditions(values)
+    raised.add("s.process_id = :process_id", where.process_id)
+    raised.add("s.process_definition_key = :definition_key", where.definition_key)
+    raised.add("s.element_id = :element_id", where.element_id)
+    raised.add("s.error_code = :error_code", where.error_code)
+    raised.add("s.recorded_at >= :raised_from", where.raised_from)
+    raised.add("s.recorded_at < :raised_before", where.raised_before)
+    if where.keys:
+        raised.add("s.incident_key = ANY(:keys)", list(where.keys))
+    if where.process_instance_key is not None:
+        raised.add("s.process_instance_key = :process_instance_key", where.process_instance_key)
+        raised.add("s.day = :day", partitions.day_of(where.process_instance_key))
+    return raised, values
 
 
 def _last_written(number: int) -> str:
@@ -339,53 +395,3 @@ def _last_written(number: int) -> str:
         ORDER BY r.position DESC
         LIMIT 1
     ) = CAST(:value_{number} AS jsonb)"""
-
-
-def _incident_conditions(where: IncidentFilter) -> tuple[list[str], dict[str, Any]]:
-    conditions = ["s.incident_key < :before"]
-    values: dict[str, Any] = {"before": _above(where.before)}
-    for condition, name, value in (
-        ("s.process_id = :process_id", "process_id", where.process_id),
-        ("s.process_definition_key = :definition_key", "definition_key", where.definition_key),
-        ("s.element_id = :element_id", "element_id", where.element_id),
-        ("s.error_code = :error_code", "error_code", where.error_code),
-        ("s.recorded_at >= :raised_from", "raised_from", where.raised_from),
-        ("s.recorded_at < :raised_before", "raised_before", where.raised_before),
-    ):
-        if value is not None:
-            conditions.append(condition)
-            values[name] = value
-    if where.keys:
-        conditions.append("s.incident_key = ANY(CAST(:keys AS bigint[]))")
-        values["keys"] = list(where.keys)
-    if where.process_instance_key is not None:
-        conditions.append("s.process_instance_key = :process_instance_key AND s.day = :day")
-        values |= {"process_instance_key": where.process_instance_key, "day": _day_of(where.process_instance_key)}
-    return conditions, values
-
-
-def _name_keys(conditions: list[str], values: dict[str, Any], column: str, keys: Collection[Key]) -> None:
-    """Only these keys, in only their days' partitions."""
-    if keys:
-        conditions.append(f"{column} = ANY(CAST(:keys AS bigint[])) AND s.day = ANY(CAST(:days AS date[]))")
-        values |= {"keys": list(keys), "days": sorted({_day_of(key) for key in keys})}
-
-
-def _name_days(
-    conditions: list[str], values: dict[str, Any], started_from: datetime | None, started_before: datetime | None
-) -> None:
-    """A day more on both sides: the key that says the day is minted before the start is recorded."""
-    if started_from is not None:
-        conditions.append("s.day >= :first_day")
-        values["first_day"] = started_from.astimezone(UTC).date() - _DAY
-    if started_before is not None:
-        conditions.append("s.day <= :last_day")
-        values["last_day"] = started_before.astimezone(UTC).date() + _DAY
-
-
-def _above(before: Key | None) -> Key:
-    return 2**63 - 1 if before is None else before
-
-
-def _day_of(key: Key) -> date:
-    return partitions.day_of(key)
