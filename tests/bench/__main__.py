@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.bench import engine_bench, gateway_bench, machine, table
+from tests.bench import elements_bench, engine_bench, gateway_bench, machine, table
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "build" / "bench.json"
-GROUPS = ("engine", "journal", "gateway")
+GROUPS = ("engine", "elements", "journal", "gateway")
 
 
 def main() -> int:
@@ -50,6 +50,10 @@ def _engine(_: bool, __: dict[str, Any]) -> dict[str, float]:
     return engine_bench.measure()
 
 
+def _elements(_: bool, __: dict[str, Any]) -> dict[str, float]:
+    return elements_bench.measure()
+
+
 def _journal(_: bool, __: dict[str, Any]) -> dict[str, float]:
     from tests.bench import journal_bench
 
@@ -65,6 +69,7 @@ def _gateway(quick: bool, conditions: dict[str, Any]) -> dict[str, float]:
 
 _MEASURES: dict[str, Callable[[bool, dict[str, Any]], dict[str, float]]] = {
     "engine": _engine,
+    "elements": _elements,
     "journal": _journal,
     "gateway": _gateway,
 }
@@ -72,7 +77,9 @@ _MEASURES: dict[str, Callable[[bool, dict[str, Any]], dict[str, float]]] = {
 
 def _wanted(name: str, prefix: str) -> bool:
     # The budget and the other processes' CPU time are measured along with the gateway.
-    return name.startswith(prefix) or (prefix == "gateway" and not name.startswith(("engine.", "journal.")))
+    return name.startswith(prefix) or (
+        prefix == "gateway" and not name.startswith(("engine.", "elements.", "journal."))
+    )
 
 
 def _stored_markdown() -> list[str]:
@@ -87,7 +94,7 @@ def _options() -> argparse.Namespace:
         prog="python -m tests.bench", description="Measure speed; writes build/bench.json."
     )
     parser.add_argument(
-        "--only", default="", metavar="PREFIX", help="engine, journal, gateway, or a longer prefix of a key"
+        "--only", default="", metavar="PREFIX", help="engine, elements, journal, gateway, or a longer prefix of a key"
     )
     parser.add_argument("--quick", action="store_true", help="a second per measurement: shows that it runs, no more")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show the change against older figures")
