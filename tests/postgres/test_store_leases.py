@@ -1,4 +1,4 @@
-"""Leases and definitions: one owner per writer number, one history of versions per process."""
+"""Leases: one owner per writer number."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from engine.errors import ConchError
 from engine.keys import KeySource, key_time_ms
 from engine.store import leases, owner
 from engine.store.database import Database, connect, conninfo_of
-from engine.store.definitions import Definitions, Deployable
-from tests.audit_samples import keys
 
 pytestmark = pytest.mark.postgres
 
@@ -121,63 +119,6 @@ def test_the_heir_of_a_killed_process_on_this_machine_takes_over_at_once(audit_u
         old = await leases.acquire(database, "0.1.0", owner=f"{machine}/{process.pid}/1")
         heir = await leases.acquire(database, "0.1.0")
         assert [dead.epoch for dead in await leases.claim_dead(database, heir)] == [old.epoch]
-
-    running(audit_url, scenario)
-
-
-def deployable(process_id: str, xml: bytes) -> Deployable:
-    return Deployable(process_id, f"hash of {xml!r}", f"{process_id}.bpmn", xml)
-
-
-def test_deploying_numbers_versions_and_the_same_content_twice_is_one(audit_url: str) -> None:
-    async def scenario(database: Database) -> None:
-        definitions, source = Definitions(database), keys()
-        one, other = deployable("a", b"<1/>"), deployable("b", b"<1/>")
-        first = await definitions.deploy([one, other], source.mint, "tests")
-        assert [(each.ref.process_id, each.ref.version, each.new) for each in first] == [("a", 1, True), ("b", 1, True)]
-        again = await definitions.deploy([one, other], source.mint, "tests")
-        assert [(each.ref, each.new) for each in again] == [(each.ref, False) for each in first]
-
-        (second,) = await definitions.deploy([deployable("a", b"<2/>")], source.mint, "tests")
-        (back,) = await definitions.deploy([one], source.mint, "tests")
-        assert (second.ref.version, back.ref.version) == (2, 3)
-        latest, pinned = await definitions.latest("a"), await definitions.load(second.ref.key)
-        assert latest is not None
-        assert pinned is not None
-        assert (latest.ref, latest.xml) == (back.ref, b"<1/>")
-        assert (pinned.ref, pinned.xml, pinned.resource_name) == (second.ref, b"<2/>", "a.bpmn")
-        assert await definitions.latest("never") is None
-        async with definitions.reading() as catalog:
-            listed = await catalog.search()
-            assert [(each.process_id, each.version) for each in listed] == [("a", 3), ("a", 2), ("b", 1), ("a", 1)]
-            assert listed[0].ref == back.ref
-            assert await catalog.xml(second.ref.key) == b"<2/>"
-            assert await catalog.xml(1) is None
-
-    running(audit_url, scenario)
-
-
-def test_deployments_at_the_same_time_leave_no_gap_and_no_double(audit_url: str) -> None:
-    async def scenario(database: Database) -> None:
-        definitions, source = Definitions(database), keys()
-        done = await asyncio.gather(
-            *(definitions.deploy([deployable("a", b"%d" % n)], source.mint, "tests") for n in range(4))
-        )
-        assert sorted(each.ref.version for (each,) in done) == [1, 2, 3, 4]
-
-    running(audit_url, scenario)
-
-
-def test_a_deployment_is_all_or_nothing(audit_url: str) -> None:
-    async def scenario(database: Database) -> None:
-        definitions = Definitions(database)
-        minted = iter([10, 11, 11])  # the deployment, and two definitions: the last key is taken
-        with pytest.raises(Exception, match="process_definition_pkey"):
-            await definitions.deploy([deployable("a", b"1"), deployable("b", b"1")], lambda: next(minted), "tests")
-        with pytest.raises(ValueError, match="deployed twice"):
-            await definitions.deploy([deployable("a", b"1"), deployable("a", b"2")], keys().mint, "tests")
-        async with definitions.reading() as catalog:
-            assert await catalog.search() == []
 
     running(audit_url, scenario)
 
