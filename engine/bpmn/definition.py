@@ -141,6 +141,12 @@ class MultiInstance:
     output_element: Expression | None = None
     completion_condition: Expression | None = None
 
+    @property
+    def output_variable(self) -> str | None:
+        """The variable that the output element is, or is an entry of: each inner activity has one of its own."""
+        path = [] if self.output_element is None else self.output_element.text.strip().split(".")
+        return path[0].strip() if path and all(name.strip().isidentifier() for name in path) else None
+
 
 @dataclass(frozen=True, slots=True)
 class UserTask:

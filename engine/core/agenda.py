@@ -106,6 +106,8 @@ class Agenda:
             activity.index = index = token.payload
             loop = None if outer.owner is None else outer.owner.node.loop
             local: dict[str, Any] = {"loopCounter": index + 1}
+            if loop is not None and loop.output_variable is not None:
+                local[loop.output_variable] = None
             if loop is not None and loop.input_element is not None:
                 local[loop.input_element] = outer.items.all[index]
             activity.scope = Scope(outer.variables, local)
