@@ -296,7 +296,7 @@ class Correlation:
 
     async def _look_and_bring(self, catch: Catch) -> None:
         address = address_of(catch)
-        found = await persist(
+        found = await self._deliveries.ask(
             lambda: self._messages.buffered(
                 address.name,
                 address.correlation_key,

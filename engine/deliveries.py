@@ -25,7 +25,7 @@ log = logging.getLogger("conch.correlation")
 
 RETRY_S = 1.0  # while the store is away
 DOUBT_S = 10.0  # between two looks at the log for a command whose answer was lost
-AT_ONCE = 8  # deliveries; the rest waits, each subscription for itself
+AT_ONCE = 3  # questions to the store; it has few connections, and others ask it too
 
 T = TypeVar("T")
 
@@ -49,20 +49,22 @@ class Deliveries:
     async def bring(self, catch: Catch, message: Message) -> Outcome | None:
         """Claim a message for a subscription and deliver it; null when another one has it."""
         process_id = catch.subscription.process_id
+        claimed = await self.ask(lambda: self._messages.claim(message.key, process_id, catch.instance_key, catch.key))
+        if not claimed:
+            return None
+        return await self._deliver(catch.instance_key, catch.key, process_id, message)
+
+    async def ask(self, question: Callable[[], Awaitable[T]]) -> T:
+        """Ask the store until it answers, with few others at the same time."""
         async with self._room:
-            claimed = await persist(
-                lambda: self._messages.claim(message.key, process_id, catch.instance_key, catch.key)
-            )
-            if not claimed:
-                return None
-            return await self._deliver(catch.instance_key, catch.key, process_id, message)
+            return await persist(question)
 
     async def settle(self, claim: Claim) -> Outcome:
         """Follow up a claim of an earlier life, whoever made it: tell what the log lacks, or give the message back."""
         assert claim.subscription_key is not None
         pair = claim.subscription_key, claim.message.key
-        if pair in await persist(lambda: self._log.received(claim.process_instance_key)):
-            await persist(lambda: self._messages.delivered([(claim.message.key, claim.process_id)]))
+        if pair in await self.ask(lambda: self._log.received(claim.process_instance_key)):
+            await self.ask(lambda: self._messages.delivered([(claim.message.key, claim.process_id)]))
             return Outcome.TAKEN
         return await self._deliver(claim.process_instance_key, claim.subscription_key, claim.process_id, claim.message)
 
@@ -91,16 +93,16 @@ class Deliveries:
         """Look twice: what was on its way when the store came back is there at the second look."""
         for _ in range(2):
             await asyncio.sleep(DOUBT_S)
-            if (subscription_key, event_key) in await persist(lambda: self._log.received(instance_key)):
+            if (subscription_key, event_key) in await self.ask(lambda: self._log.received(instance_key)):
                 return True
         return False
 
     async def _deliver(self, instance_key: Key, subscription_key: Key, process_id: str, message: Message) -> Outcome:
         outcome = await self.tell(instance_key, subscription_key, message.key, message.variables)
         if outcome is Outcome.TAKEN:
-            await persist(lambda: self._messages.delivered([(message.key, process_id)]))
+            await self.ask(lambda: self._messages.delivered([(message.key, process_id)]))
         elif outcome is Outcome.REFUSED:
-            await persist(lambda: self._messages.release(message.key, process_id, instance_key))
+            await self.ask(lambda: self._messages.release(message.key, process_id, instance_key))
         return outcome
 
 

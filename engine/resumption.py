@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engine.deliveries import Deliveries, persist
+from engine.deliveries import Deliveries
 from engine.event_store import EventLog, MessageStore, SignalStore
 from engine.keys import key_time_ms
 from engine.records import Key
@@ -54,7 +54,7 @@ class Resumption:
 
     async def _check(self, instance_key: Key) -> None:
         await asyncio.sleep(0)  # its subscriptions are told one after another, without a pause
-        for claim in await persist(lambda: self._messages.claims_of(instance_key)):
+        for claim in await self._deliveries.ask(lambda: self._messages.claims_of(instance_key)):
             if claim.subscription_key is not None:
                 await self._deliveries.settle(claim)
         catches = self._waiting.pop(instance_key)
@@ -70,11 +70,11 @@ class Resumption:
                 self._look(catch)
 
     async def _check_signals(self, instance_key: Key, catches: list[Catch]) -> None:
-        received = await persist(lambda: self._log.received(instance_key))
+        received = await self._deliveries.ask(lambda: self._log.received(instance_key))
         names = {catch.subscription.name for catch in catches}
         opened_at = _EPOCH + timedelta(milliseconds=min(key_time_ms(catch.key) for catch in catches))
         since = opened_at - timedelta(microseconds=SKEW_US)
-        for signal in await persist(lambda: self._signals.since(names, since, MOST_SIGNALS)):
+        for signal in await self._deliveries.ask(lambda: self._signals.since(names, since, MOST_SIGNALS)):
             waiting = self._open.waiting_for_signal(signal.name, signal.key)
             for catch in catches:
                 if catch in waiting:
