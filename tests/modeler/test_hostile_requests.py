@@ -56,7 +56,16 @@ def nearly(schema: dict[str, Any], chance: random.Random) -> Any:
     """A body with the right names, and values that are right by chance."""
     body = {name: anything(chance) for name in schema.get("properties", {}) if chance.random() < 0.8}
     if "filter" in body:
-        names = ("processInstanceKey", "processDefinitionId", "name", "state", "startDate", "version", "elementId")
+        names = (
+            "variables",
+            "processInstanceKey",
+            "processDefinitionId",
+            "name",
+            "state",
+            "startDate",
+            "version",
+            "elementId",
+        )
         body["filter"] = {chance.choice(names): anything(chance) for _ in range(2)}
     if "requestTimeout" in body:  # not to wait for what never comes
         body["requestTimeout"] = chance.choice((-1, "soon", 1))
@@ -95,6 +104,13 @@ def test_a_key_that_nothing_has(
             answer = http.request(method, url, json={})
             check(answer, f"{method} {url}")
             assert answer.status_code in (400, 404, 501), url
+
+
+@pytest.mark.parametrize("value", ["", "NaN", "{", '"\\u0000"', "1e99999", 7, {"$like": "*"}, None, ["1"]])
+def test_a_variable_that_is_no_json_text_is_refused(http: httpx.Client, value: Any) -> None:
+    answer = http.post("/v2/process-instances/search", json={"filter": {"variables": [{"name": "a", "value": value}]}})
+    check(answer, str(value))
+    assert "filter.variables[0] must have a name" in answer.json()["detail"]
 
 
 def test_bodies_that_are_nearly_right(http: httpx.Client, operations: list[tuple[str, str, dict[str, Any]]]) -> None:

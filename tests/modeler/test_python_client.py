@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,12 @@ def test_a_job_goes_from_a_diagram_to_a_worker_and_back(client: Any, deploy: Cal
     assert (instance.state.value, instance.business_id) == ("COMPLETED", "order-7")
     found = client.search_process_instances(data=of("ProcessInstanceSearchQuery", filter={"businessId": "order-7"}))
     assert [each.process_instance_key for each in found.items] == [started.process_instance_key]
+    by_variable = of(
+        "ProcessInstanceSearchQuery", filter={"variables": [{"name": "order", "value": '{"total": 12.5}'}]}
+    )
+    assert started.process_instance_key in {
+        each.process_instance_key for each in client.search_process_instances(data=by_variable).items
+    }
     elements = client.search_element_instances(data=within(started.process_instance_key, "ElementInstanceSearchQuery"))
     assert {each.element_id: each.state.value for each in elements.items} == {
         "service-task": "COMPLETED",
@@ -282,3 +289,47 @@ def test_a_worker_of_the_package_does_jobs_as_they_come(door: GatewayProcess, de
                 await asyncio.wait([running])
 
     assert asyncio.run(work()) == {"number": 21, "doubled": 42}
+
+
+def test_a_message_and_a_signal_start_what_is_deployed(client: Any, deploy: Callable[..., Any]) -> None:
+    deploy("start-message", "start-signal")
+
+    def instances(process_id: str) -> list[Any]:
+        query = of("ProcessInstanceSearchQuery", filter={"processDefinitionId": process_id})
+        return list(client.search_process_instances(data=query).items)
+
+    message = of("MessageCorrelationRequest", name="order", correlationKey="", variables={"order": "o-9"})
+
+    def correlated() -> Any:
+        with suppress(sdk.errors.NotFoundError):  # the start events follow what is deployed a moment later
+            return client.correlate_message(data=message)
+
+    started = until("the message starts an instance", correlated)
+    assert started.process_instance_key in {each.process_instance_key for each in instances("start-message")}
+    client.broadcast_signal(data=of("SignalBroadcastRequest", signalName="opening", variables={}))
+    until("the signal starts an instance", lambda: instances("start-signal"))
+
+
+def test_a_decision_is_deployed_and_evaluated(client: Any, tmp_path: Path) -> None:
+    file = HERE.parent / "diagrams" / "called" / "discount.dmn"
+    deployed = client.deploy_resources_from_files([str(file)])
+    (decision,) = deployed.decisions
+    (requirements,) = deployed.decision_requirements
+    assert decision.decision_requirements_key == requirements.decision_requirements_key
+    (found,) = client.search_decision_definitions(
+        data=of("DecisionDefinitionSearchQuery", filter={"decisionDefinitionId": decision.decision_definition_id})
+    ).items
+    assert found.decision_definition_key == decision.decision_definition_key
+    assert client.get_decision_definition_xml(decision.decision_definition_key).encode() == file.read_bytes()
+    evaluated = client.evaluate_decision(
+        data=of(
+            "DecisionEvaluationByID",
+            decisionDefinitionId=decision.decision_definition_id,
+            variables={"amount": 100},
+        )
+    )
+    assert evaluated.decision_definition_key == decision.decision_definition_key
+    assert evaluated.evaluated_decisions[-1].decision_definition_id == decision.decision_definition_id
+    assert evaluated.output == "2.5"
+    (rule,) = evaluated.evaluated_decisions[-1].matched_rules
+    assert rule.rule_id == "large"

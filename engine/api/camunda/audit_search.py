@@ -8,7 +8,9 @@ rest of the filter and the sort to them; the answer says when there are more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from engine.api.camunda import items
 from engine.api.camunda.items import Owner
@@ -32,8 +34,8 @@ class AuditSearch:
         self._query = query
         self._definitions: dict[Key, StoredDefinition | None] = {}
 
-    async def instances(self) -> tuple[list[Item], bool]:
-        """Process instances that may match, newest first, and whether there are more."""
+    async def instances(self, variables: Mapping[str, Any]) -> tuple[list[Item], bool]:
+        """Process instances that may match and have these variables, newest first, and whether there are more."""
         query = self._query
         state = query.exact("state")
         has_incident = query.exact("hasIncident")
@@ -51,6 +53,7 @@ class AuditSearch:
             started_before=started_before,
             ended_from=ended_from,
             ended_before=ended_before,
+            variables=variables,
         )
         found = await self._services.search.process_instances(where, self._limit)
         return [await self._instance(each) for each in found.rows], found.capped

@@ -175,6 +175,17 @@ class InstanceView:
 
     # --- variables ----------------------------------------------------------------------------------------------
 
+    def has(self, instance: Item, wanted: Mapping[str, Any]) -> bool:
+        """Whether a process instance has these variables, with these values."""
+        variables = self.state.scopes.get(int(instance["processInstanceKey"]), {})
+        # In Python, but not in JSON, true equals 1.
+        return all(
+            name in variables
+            and variables[name] == value
+            and isinstance(variables[name], bool) is isinstance(value, bool)
+            for name, value in wanted.items()
+        )
+
     def variables(self) -> Iterator[Item]:
         for scope_key, variables in self.state.scopes.items():
             owner = self.places.owner_of(scope_key)

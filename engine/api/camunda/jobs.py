@@ -125,7 +125,7 @@ async def _while_connected(request: Request, taking: Coroutine[Any, Any, list[Ac
         left = True
         task.cancel()
 
-    watch = DisconnectWatch(request.receive, leave, at_once=False)
+    watch = DisconnectWatch(request.receive, leave, at_once=True)
     try:
         return await task
     except asyncio.CancelledError:

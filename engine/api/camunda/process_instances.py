@@ -27,6 +27,7 @@ from engine.api.camunda.reading import (
     Tenant,
     described,
     key_in_path,
+    parsed,
     read_json,
 )
 from engine.api.camunda.searches import SearchBody, page_of, read_query
@@ -209,6 +210,26 @@ def _fetched(result: RunResult, names: list[str] | None) -> Mapping[str, Any]:
     return variables if not names else {name: variables[name] for name in names if name in variables}
 
 
+def _wanted_variables(body: SearchBody) -> dict[str, Any]:
+    """What `filter.variables` asks for: names, each with the value that it must have. Raises Rejected.
+
+    Taken out of the filter, whose other fields are of the instance itself.
+    """
+    given = (body.filter or {}).pop("variables", [])
+    wanted: dict[str, Any] = {}
+    wrong = []
+    for i, each in enumerate(given if isinstance(given, list) else [given]):
+        name, value = (each.get("name"), each.get("value")) if isinstance(each, dict) else (None, None)
+        text = value.get("$eq") if isinstance(value, dict) and len(value) == 1 else value
+        try:
+            wanted[str(name)] = parsed(text.encode() if isinstance(name, str) and isinstance(text, str) else b"")
+        except Rejected:
+            wrong.append(f"filter.variables[{i}] must have a name, and as value the JSON text that it must equal")
+    if wrong:
+        raise refused(wrong)
+    return wanted
+
+
 def _reading(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/process-instances/search",
@@ -216,14 +237,16 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         openapi_extra=described(SearchBody),
     )
     async def search(request: Request) -> Response:
-        query = read_query(await read_json(request, SearchBody), fields.PROCESS_INSTANCE)
+        body = await read_json(request, SearchBody)
+        wanted = _wanted_variables(body)
+        query = read_query(body, fields.PROCESS_INSTANCE)
         for field in ("processInstanceKey", "parentProcessInstanceKey"):
             if (text := query.exact(field)) is not None:
                 root = await instances.root_of(int(text))
                 view = None if root is None else await instances.view(root)
-                found = [] if view is None else list(view.process_instances())
+                found = [] if view is None else [each for each in view.process_instances() if view.has(each, wanted)]
                 return json_answer(page_of(found, query, "processInstanceKey"))
-        found, capped = await AuditSearch(services, query).instances()
+        found, capped = await AuditSearch(services, query).instances(wanted)
         return json_answer(page_of(found, query, "processInstanceKey", capped=capped))
 
     @router.get("/process-instances/{key}", summary="One process instance")
