@@ -133,7 +133,6 @@ class Inboxes:
             if type(source) is Told:
                 self._take_told(live, source)
                 return
-            assert isinstance(source, RunningJob)
             del live.jobs[source.job.key]
             if source.stopping:
                 fresh = source.stopped(fresh)
@@ -176,7 +175,7 @@ class Inboxes:
         if spent_s > SLOW_S:
             extra = {"process_instance_key": live.run.key, "ms": round(spent_s * 1000)}
             log.warning("slow apply", extra=extra)
-        if command.key >= self._keys.peek():  # else it is a Start with a run of its own, which is used already
+        if live.at_us or command.key >= self._keys.peek():  # else a Start with a run of its own, which is used already
             self._keys.advance(step.next_key)
         live.at_us = at_us
         live.records += step.records
@@ -184,7 +183,11 @@ class Inboxes:
         if live.watched or step.subscribe or step.broadcast:
             self._note(live, command, step)
         for key in step.disarm:
-            self._disarm(live, key)
+            handle = live.timers.pop(key, None)  # none: it fired, and its TimerFired waits in the inbox in vain
+            if handle is not None:
+                handle.cancel()
+            elif live.operational:
+                self._alarms.disarm(key)
         for timer in step.arm:
             self._arm(live, timer)
         for job in step.start:
@@ -241,14 +244,6 @@ class Inboxes:
             return
         delay_s = max(timer.due_at_us - self._now_us(), 0) / 1_000_000
         live.timers[timer.key] = self._loop.call_later(delay_s, self._due, live, timer)
-
-    def _disarm(self, live: Live, timer_key: Key) -> None:
-        if live.operational:
-            self._alarms.disarm(timer_key)
-            return
-        handle = live.timers.pop(timer_key, None)  # none: it fired, and its TimerFired waits in the inbox in vain
-        if handle is not None:
-            handle.cancel()
 
     def _due(self, live: Live, timer: Timer) -> None:
         if 0 < timer.due_at_us - self._now_us() < COARSE_US:

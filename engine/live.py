@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 from engine.core.instance import ProcessInstance
 from engine.errors import Rejected
@@ -20,6 +20,7 @@ from engine.store.encoding import InstanceContext
 Notice: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
 
 
+@final
 class Told:
     """A command from outside, and whoever waits to hear what became of it."""
 

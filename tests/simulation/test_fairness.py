@@ -8,6 +8,7 @@ import gc
 import pytest
 
 import engine.inbox
+import engine.jobs
 from engine.registry import Registry, TaskContext, task
 from tests.simulation.world import Attempted, Script, scripted_registry, simulate, world
 
@@ -56,7 +57,8 @@ def test_the_work_of_inline_tasks_counts_for_the_slice(monkeypatch: pytest.Monke
     for definition in scripted_registry():
         if definition.topic != "settle":
             registry.add(definition)
-    monkeypatch.setattr(engine.inbox, "perf_counter", lambda: clock_s)
+    for module in (engine.inbox, engine.jobs):
+        monkeypatch.setattr(module, "perf_counter", lambda: clock_s)
 
     async def infer(_: Attempted) -> None:
         await gate.wait()
