@@ -238,15 +238,14 @@ class Deployments:
         return turned
 
     async def _deploy(self, judged: Judged, pick: Pick, deployed_by: str, tenant: str) -> Deployment | None:
-        for each, part in judged.parts:
-            self._programs.learn(each.content_hash, each.kind, each.process_id, part)
         async with self._lock:
-            async with self._definitions.changing() as change:
-                deployables = await pick(change, judged.deployables)
-                if not deployables:
-                    return None
-                key, deployed = await change.deploy(deployables, self._mint, deployed_by, tenant)
-                view = await self._link(change, [each.definition for each in deployed if each.new])
+            with self._programs.knowing(judged.parts):
+                async with self._definitions.changing() as change:
+                    deployables = await pick(change, judged.deployables)
+                    if not deployables:
+                        return None
+                    key, deployed = await change.deploy(deployables, self._mint, deployed_by, tenant)
+                    view = await self._link(change, [each.definition for each in deployed if each.new])
             self._adopt(view)
         items = tuple(DeployedResource(each.definition.kind, each.definition, each.new) for each in deployed)
         deployed_at = max(each.definition.deployed_at for each in items)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -25,8 +26,8 @@ from engine.records import CallTarget, DefinitionRef, Key, Start
 from engine.store.definitions import DECISION, PROCESS, Catalog, Definitions, Deployable, StoredDefinition
 
 MAX_CALL_DEPTH = 32  # processes within processes; each level nests scopes in the core
-PARTS_KEPT = 64  # parsed files beside those that serve
-PROGRAMS_KEPT = 32  # linked programs beside those that serve or that an instance runs
+PARTS_KEPT = 16  # parsed files beside those that serve; one may take tens of megabytes
+PROGRAMS_KEPT = 16  # linked programs beside those that serve or that an instance runs
 
 Part: TypeAlias = ProcessDefinition | Decision
 
@@ -46,6 +47,12 @@ class _Content(NamedTuple):
     content_hash: str
     kind: str
     process_id: str
+
+
+def _content_of(part: Part) -> _Content:
+    if isinstance(part, ProcessDefinition):
+        return _Content(part.content_hash, PROCESS, part.process_id)
+    return _Content(part.content_hash, DECISION, part.id)
 
 
 class Called(NamedTuple):
@@ -73,8 +80,9 @@ class Programs:
     """Parsed files and linked programs, shared by whoever runs the same versions."""
 
     def __init__(self) -> None:
-        self._parts: OrderedDict[_Content, Part] = OrderedDict()
-        self._serving: frozenset[_Content] = frozenset()
+        self._serving: dict[_Content, Part] = {}
+        self._fresh: dict[_Content, Part] = {}  # of the deployment under way
+        self._loose: OrderedDict[_Content, Part] = OrderedDict()
         self._programs: WeakValueDictionary[tuple[Key, tuple[CallTarget, ...]], Program] = WeakValueDictionary()
         self._recent: OrderedDict[int, Program] = OrderedDict()  # by identity; keeps what is about to be used again
 
@@ -114,34 +122,43 @@ class Programs:
     async def part(self, catalog: Catalog, stored: StoredDefinition) -> Part:
         """The process or decision of a stored version. Raises DefinitionInvalid."""
         content = _Content(stored.content_hash, stored.kind, stored.process_id)
-        part = self._parts.get(content)
+        part = self._serving.get(content) or self._fresh.get(content) or self._loose.get(content)
         if part is None:
             xml = await catalog.xml(stored.key)
             assert xml is not None, "a row without its file"
             part = await asyncio.to_thread(_read, xml, stored)
-            self._keep(content, part)
-        self._parts.move_to_end(content)
+        if content not in self._serving and content not in self._fresh:
+            self._loose[content] = part
+            self._loose.move_to_end(content)
+            if len(self._loose) > PARTS_KEPT:
+                self._loose.popitem(last=False)
         return part
 
-    def learn(self, content_hash: str, kind: str, process_id: str, part: Part) -> None:
-        """Keep what a deployment has parsed already."""
-        self._keep(_Content(content_hash, kind, process_id), part)
+    @contextmanager
+    def knowing(self, parts: Iterable[Part]) -> Iterator[None]:
+        """Inside, what a deployment has parsed already is not parsed again."""
+        self._fresh = {_content_of(part): part for part in parts}
+        try:
+            yield
+        finally:
+            self._fresh = {}
 
-    def serve(self, serving: Collection[DeployedDefinition]) -> None:
-        """Keep every file that these need."""
-        refs = [ref for each in serving for ref in (each.ref, *(call.target for call in each.calls))]
-        needed = {(ref.content_hash, ref.process_id) for ref in refs}
-        self._serving = frozenset(each for each in self._parts if (each.content_hash, each.process_id) in needed)
-        self._drop()
-
-    def _keep(self, content: _Content, part: Part) -> None:
-        self._parts[content] = part
-        self._drop()
-
-    def _drop(self) -> None:
-        loose = [content for content in self._parts if content not in self._serving]
-        for content in loose[: max(0, len(loose) - PARTS_KEPT)]:
-            del self._parts[content]
+    def serve(self, serving: Iterable[DeployedDefinition]) -> None:
+        """Keep every part of these, and no part for them that is not."""
+        waiting = [each.program for each in serving]
+        seen = {id(program) for program in waiting}
+        kept: dict[_Content, Part] = {}
+        while waiting:
+            program = waiting.pop()
+            kept[_content_of(program.definition)] = program.definition
+            kept |= {_content_of(decision): decision for decision in program.decisions.values()}
+            for called in program.calls.values():
+                if id(called) not in seen:
+                    seen.add(id(called))
+                    waiting.append(called)
+        self._serving = kept
+        for content in [each for each in self._loose if each in kept]:
+            del self._loose[content]
 
     def _program(self, root: Key, calls: tuple[CallTarget, ...], parts: Mapping[Key, Part]) -> Program:
         program = self._programs.get((root, calls))

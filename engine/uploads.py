@@ -37,7 +37,7 @@ class Judged(NamedTuple):
     """What the files of one deployment hold, as far as they could be read, and everything found in them."""
 
     deployables: tuple[Deployable, ...]
-    parts: tuple[tuple[Deployable, Part], ...]
+    parts: tuple[Part, ...]
     definitions: tuple[ProcessDefinition, ...]  # also of files that are refused, with holes
     findings: tuple[Problem, ...]
 
@@ -89,7 +89,7 @@ def judge(resources: Sequence[Resource], topics: Topics, route: str | None) -> J
     held = [(each._replace(group=groups[file.index]), part) for file in contents for each, part in file.held]
     return Judged(
         tuple(deployable for deployable, _ in held),
-        tuple((deployable, part) for deployable, part in held if part is not None),
+        tuple(part for _, part in held if part is not None),
         tuple(definition for file in contents for definition in file.definitions),
         tuple(findings),
     )

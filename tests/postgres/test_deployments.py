@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
+from engine import linking
 from engine.bpmn.definition import Binding, ElementType, TopicSpec
 from engine.deployments import Deployment, Deployments
 from engine.errors import Code, DefinitionInvalid, Rejected
-from engine.linking import DeployedDefinition, Programs
+from engine.linking import DeployedDefinition, Part, Programs
 from engine.records import DefinitionRef, Key, Start, Tags
 from engine.store.database import Database, connect
-from engine.store.definitions import DECISION, Definitions
+from engine.store.definitions import DECISION, Definitions, StoredDefinition
 from engine.uploads import Resource, judge
 from tests.audit_samples import keys
 from tests.builders import Diagram, message
@@ -513,6 +514,56 @@ def test_who_lost_its_connection_catches_up(audit_url: str, monkeypatch: pytest.
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await database.close()
+
+    running(audit_url, scenario)
+
+
+def test_who_was_not_told_looks_by_itself(audit_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.deployments.CATCH_UP_S", 0.01)
+    monkeypatch.setattr("engine.store.definitions.CHANNEL", "another_channel")
+
+    async def scenario(gateway: Gateway) -> None:
+        database = await connect(audit_url)
+        other = Gateway(database, 2)
+        following = asyncio.create_task(other.deployments.follow())
+        try:
+            await gateway.deploy(answering())
+            await other.deployments.changed(0)
+            assert other.serving() == (1, 0)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await database.close()
+
+    running(audit_url, scenario)
+
+
+def test_what_serves_stays_parsed_and_what_does_not_is_parsed_again_on_demand(
+    audit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def counted(xml: bytes, stored: StoredDefinition) -> Part:
+        parsed.append(stored.process_id)
+        return read(xml, stored)
+
+    read = linking._read
+    monkeypatch.setattr(linking, "_read", counted)
+    monkeypatch.setattr(linking, "PARTS_KEPT", 2)
+    monkeypatch.setattr(linking, "PROGRAMS_KEPT", 2)
+
+    async def scenario(gateway: Gateway) -> None:
+        many = [answering("ask", "shared", process_id=f"p{n}") for n in range(8)]
+        await gateway.deploy(*many, answering("ask", process_id="shared"))
+        await gateway.deploy(answering("tell", process_id="shared"))
+        assert parsed == []
+        fresh = Gateway(gateway.definitions.database, 2)
+        await fresh.deployments.refresh()
+        assert sorted(parsed) == sorted([*(f"p{n}" for n in range(8)), "shared"])
+        await fresh.deployments.activate("shared", 1, by="ann")
+        assert parsed[9:] == ["shared"]
+        await fresh.deployments.rollback("shared", by="ann")
+        assert parsed[10:] == ["shared"] * len(parsed[10:])
 
     running(audit_url, scenario)
 
