@@ -177,7 +177,7 @@ def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.parametrize("command", ["serve", "check", "explain", "replay", "migrate", "demo"])
+@pytest.mark.parametrize("command", ["serve", "deploy", "process", "check", "explain", "replay", "migrate", "demo"])
 def test_every_command_has_help_with_examples(command: str) -> None:
     done = CliRunner().invoke(group, [command, "--help"])
     assert done.exit_code == 0
