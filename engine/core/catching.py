@@ -50,9 +50,9 @@ def arm(course: Course, activity: Activity | None, scope: FlowScope, event: Flow
         agenda.wait(Wait(Timer(agenda.mint(), holder.key, event.id, due_at_us), activity, scope, event, cycle))
         return
     if definition.condition is not None:
-        names = definition.condition.names
-        agenda.wait(Wait(Condition(agenda.mint(), names), activity, scope, event))
-        course.changed |= names or {""}  # looked at once, even where it reads nothing
+        condition = Condition(agenda.mint(), definition.condition.names)
+        agenda.wait(Wait(condition, activity, scope, event))
+        course.unseen.add(condition.key)
         return
     name = event_name(definition.name, visible, context)
     is_message = definition.kind is EventKind.MESSAGE
@@ -103,8 +103,9 @@ def received(course: Course, key: Key, variables: Variables) -> None:
 
 
 def conditions_met(course: Course) -> bool:
-    """Trigger the conditional events that hold now and read a variable that has changed. Whether there was one."""
+    """Trigger the conditional events that hold now, of those that are new or read what has changed. Whether one did."""
     changed, course.changed = course.changed, set()
+    unseen, course.unseen = course.unseen, set()
     met = False
     for key, wait in list(course.agenda.conditions.items()):
         record, event = wait.record, wait.event
@@ -112,7 +113,7 @@ def conditions_met(course: Course) -> bool:
         assert event is not None
         assert event.event is not None
         assert event.event.condition is not None
-        if key not in course.agenda.conditions or not (record.names & changed or (not record.names and "" in changed)):
+        if key not in course.agenda.conditions or not (key in unseen or record.names & changed):
             continue
         holder = wait.activity or wait.scope
         visible = (wait.scope.variables if wait.activity is None else wait.activity.scope).visible()

@@ -61,6 +61,7 @@ class Course:
         "root",
         "state",
         "terminate_after_id",
+        "unseen",
     )
 
     def __init__(self, program: Program) -> None:
@@ -76,6 +77,7 @@ class Course:
         self.outcome: Outcome | None = None
         self.halted = False  # no token runs any more
         self.changed: set[str] = set()  # variables that conditions have not looked at yet
+        self.unseen: set[Key] = set()  # conditions that nobody has looked at yet
         self.joining: dict[Key, FlowScope] = {}  # scopes with tokens at joins
         self.agenda = Agenda()
         self.execution = Execution(program, self)
@@ -244,7 +246,7 @@ class Course:
 
     def settle(self) -> bool:
         """No token is ready: look at conditions and joins. Whether one is ready now."""
-        if self.changed and catching.conditions_met(self):
+        if (self.changed or self.unseen) and catching.conditions_met(self):
             return True
         return bool(self.joining) and joins.settle(self)
 
