@@ -27,9 +27,11 @@ from engine.settings import RuntimeSettings
 from engine.store import leases
 from engine.store.database import Database, connect
 from engine.store.definitions import Definitions
+from engine.store.event_log import EventLog
 from engine.store.messages import Messages
 from engine.store.postgres_journal import PostgresJournal
 from engine.store.queries import Queries
+from engine.store.signals import Signals
 from engine.telemetry import Telemetry
 from engine.uploads import Resource
 from tests.audit_samples import eventually
@@ -216,6 +218,65 @@ def test_the_heir_of_a_dead_engine_delivers_what_it_had_claimed(audit_url: str) 
                 return [each.event_key for each in await events(database, order.key)] == [key]
 
             await eventually(delivered, within_s=40)
+
+    run(audit_url, scenario)
+
+
+def test_what_came_while_nobody_listened_is_found_when_somebody_does_again(audit_url: str) -> None:
+    async def scenario(url: str, database: Database) -> None:
+        async with engine(url, database) as first, engine(url, database) as second:
+            await second.deploy(paying())
+            order = await second.start("order", id="o1")
+            deaf = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN conch_s%'")
+            async with database.begin() as connection:
+                assert len((await connection.execute(deaf)).all()) == 2
+            await first.publish("paid", "o1")
+            await order.result()
+
+    run(audit_url, scenario)
+
+
+def test_the_records_say_what_nobody_followed_up(audit_url: str) -> None:
+    async def scenario(url: str, database: Database) -> None:
+        async with engine(url, database) as first:
+            log, messages, signals = EventLog(database, first.lease.epoch), Messages(database), Signals(database)
+            mint = first.operational._keys.mint_run
+            await first.deploy(paying())
+            order = await first.start("order", id="o1")
+            instance = await first.runtime.read(order.key)
+            assert instance is not None
+            (subscription,) = instance.open_subscriptions
+            never = mint()
+            key, free, alarm = mint(), mint(), mint()
+            await messages.publish(key, "unheard", "o1", {}, ttl_ms=TTL_MS)
+            await messages.publish(free, "unheard", "o2", {}, ttl_ms=TTL_MS)
+            await messages.claim(key, "order", order.key, subscription.key)
+            await signals.broadcast(alarm, "unheard", {})
+            await signals.claim_start(alarm, "brigade", never)
+
+            assert not await log.others()
+            assert await log.got(key) == order.key
+            assert await log.got(free) is None
+            assert not await log.withdraw(key)
+            assert await log.withdraw(free)
+            assert await log.began(order.key)
+            assert not await log.began(never)
+            assert [each.process_instance_key for each in await log.unstarted(0)] == [never]
+            assert await log.unstarted(60) == []
+            assert await log.stranded(0) == []
+            paid = await first.publish("paid", "o1")
+            await order.result()
+            assert list(await log.received(order.key)) == [(subscription.key, paid)]
+
+            async def only_that() -> bool:  # the other is confirmed at any moment
+                return [(each.message.key, each.subscription_key) for each in await log.stranded(0)] == [
+                    (key, subscription.key)
+                ]
+
+            await eventually(only_that)
+            assert await log.stranded(60) == []
+            async with engine(url, database):
+                assert await log.others()
 
     run(audit_url, scenario)
 

@@ -361,6 +361,7 @@ class Engine:
     def __init__(self, disk: Disk, kinds: dict[str, Kind], writer_id: int = 1):
         self.disk = disk
         self.kinds = kinds
+        self.outage = 0.0  # how often the journal does not answer in time
         self.keys = KeySource(writer_id, lambda: now_us() // 1_000)
         self.models: dict[Key, Model] = {}
         self.events = StartEvents()
@@ -378,6 +379,7 @@ class Engine:
             now_us=now_us,
         )
         self.dead = False
+        self._storing: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> Engine:
         await self.correlation.__aenter__()
@@ -385,6 +387,8 @@ class Engine:
 
     async def __aexit__(self, *error: Any) -> None:
         self.dead = True
+        for storing in self._storing:
+            storing.cancel()
         await self.correlation.__aexit__(None, None, None)
 
     def resume(self) -> None:
@@ -428,10 +432,26 @@ class Engine:
         model = self.models.get(instance_key)
         if model is None:
             raise Rejected(Code.NOT_FOUND, "not open here")
+        if self.disk.random.random() < self.outage:
+            raise Rejected(Code.JOURNAL_UNAVAILABLE, "refused before it was applied")
         command = EventReceived(self.keys.mint_run(), *args)
         before = model.subscription
         model.take(command)
         after = model.subscription
+        storing = asyncio.ensure_future(self._store(model, command, before, after))
+        self._storing.add(storing)
+        storing.add_done_callback(self._storing.discard)
+        if self.disk.random.random() < self.outage:
+            await asyncio.sleep(5)
+            raise Rejected(Code.JOURNAL_UNAVAILABLE, "not durable in time; it will be, once the store is back")
+        await asyncio.shield(storing)
+
+    async def _store(
+        self, model: Model, command: EventReceived, before: Subscription | None, after: Subscription | None
+    ) -> None:
+        if self.disk.random.random() < self.outage:
+            await asyncio.sleep(self.disk.random.choice([1.0, 6.0, 12.0]))
+        instance_key = model.key
         await self.disk.point()
         self.disk.logs[instance_key].append(command)
         if after is None:

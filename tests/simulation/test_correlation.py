@@ -295,6 +295,29 @@ def test_two_engines_never_both_deliver(seed: int) -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_an_answer_that_was_lost_is_looked_up_and_not_guessed(seed: int) -> None:
+    """The journal refuses commands, and stores others so late that nobody waits for the answer any more."""
+
+    async def main() -> None:
+        disk, story = Disk(seed), Story()
+        async with Engine(disk, KINDS) as engine:
+            engine.outage = 0.3
+            for process_id in ("once", "thrice", "twice", "listener", "listener_often"):
+                story.opened.append(await engine.open(process_id, "42"))
+            await asyncio.sleep(1)
+            for _ in range(3):
+                story.published.append(await engine.correlation.publish("paid", "42", ttl_ms=LONG_MS, variables={}))
+            signal = await engine.correlation.broadcast("alarm", {})
+            await asyncio.sleep(600)
+            check_messages(disk, story)
+            assert sorted(takers(disk, signal)) == story.opened[3:]
+            assert all(len(takers(disk, key, "thrice")) == 1 for key in story.published)
+
+    print(f"seed {seed}")
+    run_virtual(main())
+
+
 def test_a_signal_is_not_for_who_comes_after_it() -> None:
     async def scenario(engine: Engine) -> None:
         key = await engine.correlation.broadcast("alarm", {})
