@@ -13,7 +13,7 @@ setup: $(VENV)/.ready ## Create the environment
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@test -n "$(PYTHON)" || { echo "Conch needs Python 3.11 or 3.12: install one, or name it: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the pinned dependencies (about 400 MB, real Postgres and Triton included) ..."
+	@echo "Installing the pinned dependencies (about 500 MB; real Postgres and Triton, and Node for the tests, included) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -28,7 +28,7 @@ check: setup ## Format, lint, types, import rule, diagrams, unit and property te
 	$(BIN)/conch check processes/
 	$(BIN)/python -m pytest -q tests/test_layering.py tests/unit tests/property
 
-test: check ## Everything, on real Postgres and real Triton
+test: check ## Everything, on real Postgres, real Triton and Camunda's own clients (on Node, which it sets up)
 	$(BIN)/python -m pytest -q --ignore tests/test_layering.py --ignore tests/unit --ignore tests/property
 
 bench: setup ## Measure speed; writes build/bench.json

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gateway_fixtures import GatewayProcess, until
+from tests.modeler.conftest import ROOT
 from tests.modeler.knocking import Answer, Modeler
 
 pytestmark = [pytest.mark.postgres, pytest.mark.modeler]
@@ -87,7 +88,7 @@ def test_a_file_of_several_processes_has_an_entry_for_each_in_order(modeler: Mod
 
 
 def test_a_wrong_file_keeps_all_files_of_the_request_from_being_deployed(modeler: Modeler, diagram: Diagram) -> None:
-    broken = diagram("script-task").replace(b'id="script-task"', b'id="all_or_none_broken"').replace(b"=", b"==", 0)
+    broken = diagram("script-task").replace(b'id="script-task"', b'id="all_or_none_broken"')
     broken = broken.replace(b'sourceRef="started"', b'sourceRef="nowhere"')
     fine = diagram("script-task").replace(b'id="script-task"', b'id="all_or_none_fine"')
     fine = fine.replace(b'bpmnElement="script-task"', b'bpmnElement="all_or_none_fine"')
@@ -137,6 +138,25 @@ def test_starting_a_process_that_is_not_deployed_says_so(modeler: Modeler) -> No
     refused = modeler.start("nobody-knows-it", {})
     assert (refused.status, refused.json["title"]) == (404, "NOT_FOUND")
     assert "`nobody-knows-it`" in refused.json["detail"]
+
+
+def test_the_process_of_inference_requests_is_held_to_the_tasks_and_switched_at_once(modeler: Modeler) -> None:
+    shipped = (ROOT / "processes" / "inference-request.bpmn").read_bytes()
+
+    def serving() -> int:
+        served = [each for each in modeler.get("/process-definitions").json["items"] if each["serving"]]
+        version: int = next(each["version"] for each in served if each["processDefinitionId"] == "inference-request")
+        return version
+
+    before = serving()
+    unfit = shipped.replace(b'type="settle"', b'type="unheard_of"')
+    refused = modeler.deploy(("inference-request.bpmn", unfit))
+    assert refused.status == 400
+    assert "unknown-topic" in refused.json["detail"]
+    assert serving() == before
+    changed = shipped.replace(b"</bpmn:definitions>", b"<!-- changed --></bpmn:definitions>")
+    (process,) = entries(modeler.deploy(("inference-request.bpmn", changed)))
+    assert serving() == process["processDefinitionVersion"] == before + 1
 
 
 class TestTab:
