@@ -189,7 +189,8 @@ class Course:
                 around.write(changes)
                 activity.written = changes
             else:
-                activity.written = scope.write(changes) or None
+                left = scope.write(changes)
+                activity.written = (left if activity.index is None else changes) or None
             if self.agenda.conditions:
                 self.changed.update(changes)
         activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
@@ -298,7 +299,8 @@ class Course:
         """Give an error to the one event that catches it, the nearest one out; an incident where none does."""
         catcher = catching.find(self, activity, EventKind.ERROR, code)
         if catcher is None:
-            said = f"no boundary event catches {code}: {message}" if phase == "job" else message
+            job = phase == "job"
+            said = f"no boundary event catches {code}: {message}" if job else f"nothing catches {code}, {message}"
             return self.incident(activity, Code.UNHANDLED_BPMN_ERROR, said, phase)
         caught = Caught(self.agenda.at_us, variables)
         token = activity.token
@@ -351,7 +353,7 @@ class Course:
     def end_now(self, state: OutcomeState, code: str, message: str, incident_key: Key | None = None) -> None:
         """End everything at once; nobody waits for running jobs."""
         self.ending = Ending(code, message, incident_key)
-        for scope in self.open_scopes():
+        for scope in reversed(self.open_scopes()):  # inner before outer, as ever
             self.agenda.drop_waits(scope)
             for activity in list(scope.activities.values()):
                 self.agenda.end(activity, _TERMINATED, code, message)

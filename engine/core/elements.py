@@ -82,7 +82,7 @@ def _throw_signal(course: Course, activity: Activity) -> bool | None:
 
 def _throw_error(course: Course, activity: Activity) -> bool | None:
     code = activity.node.error_code or ""
-    return course.throw_error(activity, code, f"nothing catches {code}, thrown by {activity.node.id}", {})
+    return course.throw_error(activity, code, f"thrown by {activity.node.id}", {})
 
 
 def _throw_escalation(course: Course, activity: Activity) -> bool | None:

@@ -28,7 +28,7 @@ from engine.records import (
     VariablesSet,
 )
 from engine.run import Run
-from tests.builders import Diagram
+from tests.builders import Diagram, message, signal
 from tests.loop import now_us
 from tests.simulation.disk import Disk, FaultyJournal, MemoryOwnership
 from tests.simulation.outside import EVENT_KEY, Office, Outside, completed, office, seconds, timers_fired
@@ -124,6 +124,23 @@ def test_an_online_instance_still_fails_on_a_topic_that_nobody_here_knows() -> N
             assert error is not None
             assert error["code"] == Code.TASK_FAULT
             assert engine.outside.heard == []
+
+    simulate(main)
+
+
+def test_an_online_instance_can_wait_for_an_event_while_it_is_in_memory() -> None:
+    async def main() -> None:
+        diagram = Diagram("asks").start().catch("paid", message("paid", "=id")).throw("thanked", signal("thanks"))
+        diagram.end().path("started", "paid", "thanked", "ended")
+        async with office(diagram=diagram, park_after_ms=0) as engine:
+            call = InferenceCall(Operation.INFER, "chat", "", "")
+            request_id = str(uuid.UUID(int=1))
+            run = engine.runtime.submit(engine.definition, call, Tags(), {"id": "o1"}, request_id=request_id)
+            result = await run.result()
+            assert result.outcome.variables["amount"] == 3
+            await asyncio.sleep(1)
+            words = [what for what, _ in engine.outside.heard]
+            assert words == ["subscribed paid", "unsubscribed paid", "threw thanks", "ended"]
 
     simulate(main)
 
