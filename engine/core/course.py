@@ -78,7 +78,7 @@ class Course:
         self.halted = False  # no token runs any more
         self.changed: set[str] = set()  # variables that conditions have not looked at yet
         self.unseen: set[Key] = set()  # conditions that nobody has looked at yet
-        self.joining: dict[Key, FlowScope] = {}  # scopes with tokens at joins
+        self.joining: dict[tuple[Key, str], tuple[FlowScope, FlowNode]] = {}  # inclusive joins at which tokens wait
         self.agenda = Agenda()
         self.execution = Execution(program, self)
 
@@ -249,7 +249,10 @@ class Course:
         """No token is ready: look at conditions and joins. Whether one is ready now."""
         if (self.changed or self.unseen) and catching.conditions_met(self):
             return True
-        return bool(self.joining) and joins.settle(self)
+        if self.joining and joins.settle(self):
+            return True
+        agenda = self.agenda
+        return not (agenda.jobs or agenda.waits or agenda.incidents) and joins.unstick(self)
 
     def clear(self, scope: FlowScope, code: str | None, message: str | None) -> None:
         """End everything in a scope, at once or when what runs has stopped; the scope itself stays open."""

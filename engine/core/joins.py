@@ -30,7 +30,8 @@ def arrive(course: Course, token: Token) -> bool:
         return True
     flows.setdefault(token.came_by, deque()).append(token)
     scope.parked += 1
-    course.joining[scope.key] = scope
+    if node.type is ElementType.INCLUSIVE_GATEWAY:
+        course.joining[scope.key, node.id] = scope, node
     return False
 
 
@@ -41,8 +42,7 @@ def _merge(course: Course, scope: FlowScope, node: FlowNode, flow_ids: list[str]
         _taken(scope, node, flow_id).cancel()
     if not flows:
         del scope.arrivals[node.id]
-    if not scope.parked:
-        course.joining.pop(scope.key, None)
+        course.joining.pop((scope.key, node.id), None)
 
 
 def _taken(scope: FlowScope, node: FlowNode, flow_id: str) -> Token:
@@ -56,37 +56,34 @@ def _taken(scope: FlowScope, node: FlowNode, flow_id: str) -> Token:
 
 def forget(course: Course, scope: FlowScope) -> None:
     """Cancel every token that is parked in a scope."""
-    if not scope.parked:
-        return
-    for flows in scope.arrivals.values():
+    for node_id, flows in scope.arrivals.items():
+        course.joining.pop((scope.key, node_id), None)
         for tokens in flows.values():
             for token in tokens:
                 token.cancel()
     scope.arrivals.clear()
     scope.parked = 0
-    course.joining.pop(scope.key, None)
 
 
 def settle(course: Course) -> bool:
-    """No token is ready: let an inclusive join go on, or report one that never will. Whether a token is ready now."""
-    waiting = [
-        (scope, scope.program.definition.nodes[gateway_id])
-        for scope in course.joining.values()
-        for gateway_id in scope.arrivals
-    ]
-    inclusive = [(scope, node) for scope, node in waiting if node.type is ElementType.INCLUSIVE_GATEWAY]
-    for scope, node in inclusive:
+    """No token is ready: let an inclusive join go on that waits for nothing any more. Whether there was one."""
+    for scope, node in course.joining.values():
         if not _is_awaiting(scope, node):
             _go_on(course, scope, node)
             return True
-    agenda = course.agenda
-    if agenda.waits or agenda.jobs or agenda.incidents:
-        return False
-    if inclusive:  # they wait for each other, and for nothing else that could still move
-        _go_on(course, *inclusive[0])
-    else:
-        _report(course, *waiting[0])
-    return True
+    return False
+
+
+def unstick(course: Course) -> bool:
+    """Nothing in the instance can move but tokens at joins. Whether one goes on now, or an incident reports it."""
+    for scope, node in course.joining.values():  # inclusive joins that wait for each other
+        _go_on(course, scope, node)
+        return True
+    for scope in course.open_scopes():
+        for node_id in scope.arrivals:
+            _report(course, scope, scope.program.definition.nodes[node_id])
+            return True
+    return False
 
 
 def _is_awaiting(scope: FlowScope, node: FlowNode) -> bool:
