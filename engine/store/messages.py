@@ -50,8 +50,11 @@ _BUFFERED = text(f"""
     ORDER BY key
     LIMIT :limit
 """)
+# Claims and confirmations do not wait for the disk themselves: the instance's own rows, which do, are committed after
+# the claim, and a flush of the log takes everything before it along. A confirmation that is lost is looked up.
+_SOON = "set_config('synchronous_commit', 'off', true)"
 # Only who starts an instance by a correlation key holds the lock on it.
-_CLAIM = text("""
+_CLAIM = text(f"""
     WITH claimed AS (
         INSERT INTO message_correlation (message_key, process_id, process_instance_key, subscription_key, lock_key)
         SELECT key, :process_id, :instance_key, CAST(:subscription_key AS bigint),
@@ -64,7 +67,7 @@ _CLAIM = text("""
         SELECT FROM message_correlation
         WHERE message_key = :message_key AND process_id = :process_id AND process_instance_key = :instance_key
           AND subscription_key IS NOT DISTINCT FROM CAST(:subscription_key AS bigint) AND delivered_at IS NULL
-    )
+    ), {_SOON}
 """)
 _CLAIMS = f"""
     SELECT c.process_id, c.process_instance_key, c.subscription_key, c.claimed_at,
@@ -83,8 +86,9 @@ _ORPHANS = text(f"""
     ORDER BY c.message_key
     LIMIT :limit
 """)
-_DELIVERED = text("""
-    UPDATE message_correlation SET delivered_at = now()
+_DELIVERED = text(f"""
+    WITH soon AS (SELECT {_SOON})
+    UPDATE message_correlation SET delivered_at = now() FROM soon
     WHERE delivered_at IS NULL
       AND (message_key, process_id) IN (SELECT * FROM unnest(CAST(:keys AS bigint[]), CAST(:process_ids AS text[])))
 """)
