@@ -192,6 +192,11 @@ class Runtime:
         return self._roster.in_memory
 
     @property
+    def requests(self) -> int:
+        """Online instances, which a drain waits for."""
+        return len(self._roster.online)
+
+    @property
     def left_open(self) -> int:
         """Instances of this process that somebody else has to close or continue; one more while it may be others."""
         strays = sum(run.key not in self._roster.open for run in self._inboxes.strays)

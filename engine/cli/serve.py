@@ -129,7 +129,9 @@ def _spare_the_collector() -> None:
 
 async def _drain(settings: Settings, opened: Opened, stop: _Stop) -> None:
     """Let running requests finish; a second signal ends the waiting."""
-    say(f"stopping: {opened.runtime.active} request(s) running, up to {settings.server.drain_ms / 1000:g} s to finish")
+    say(
+        f"stopping: {opened.runtime.requests} request(s) running, up to {settings.server.drain_ms / 1000:g} s to finish"
+    )
     opened.gateway.draining = True
     opened.services.work.close()
     draining = asyncio.create_task(opened.runtime.drain(settings.server.drain_ms / 1000))

@@ -28,6 +28,7 @@ from engine.records import (
     VariablesSet,
 )
 from engine.run import Run
+from engine.telemetry import Telemetry
 from tests.builders import Diagram, message, signal
 from tests.loop import now_us
 from tests.simulation.disk import Disk, FaultyJournal, MemoryOwnership
@@ -568,6 +569,35 @@ def test_an_instance_that_a_fault_of_ours_has_lost_goes_on_from_its_rows(monkeyp
             assert not faults
             assert engine.journal.of(run.key).end == "completed"
             assert engine.runtime.left_open == 0
+
+    simulate(main)
+
+
+def test_the_metrics_say_where_instances_are_what_was_taken_over_and_how_late_timers_were() -> None:
+    async def main() -> None:
+        disk = Disk()
+        async with office(disk, outside=idle(), park_after_ms=3_600_000) as first:
+            for _ in range(3):
+                first.start()
+            await asyncio.sleep(SOON_S)
+            first.runtime.abort()
+        telemetry = Telemetry()
+        async with office(disk, epoch=2, outside=Outside(job_s=100), telemetry=telemetry):
+            await asyncio.sleep(AWAY_S)
+
+            def value(name: str, **labels: str) -> float | None:
+                return telemetry.registry.get_sample_value(name, labels)
+
+            assert value("conch_instances_adopted_total") == 3
+            assert value("conch_operational_instances", place="parked") == 3
+            assert value("conch_operational_instances", place="live") == 0
+            assert value("conch_operational_instances", place="unreadable") == 0
+            assert value("conch_timer_lateness_seconds_count") == 0
+            await asyncio.sleep(2 * AWAY_S)
+            assert value("conch_timer_lateness_seconds_count") == 3
+            late_s = value("conch_timer_lateness_seconds_sum")
+            assert late_s is not None
+            assert late_s < 0.1
 
     simulate(main)
 

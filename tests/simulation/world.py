@@ -264,6 +264,7 @@ async def world(
     epoch: int = 1,
     clock: Callable[[], int] = now_us,
     waiting: Waiting | None = None,
+    telemetry: Telemetry | None = None,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """An engine that runs the shipped diagram. `epoch` tells engines on the same disk apart."""
@@ -275,7 +276,7 @@ async def world(
         keys=KeySource(epoch, lambda: clock() // 1000),
         registry=registry or scripted_registry(),
         resources=script,
-        telemetry=Telemetry(),
+        telemetry=telemetry or Telemetry(),
         settings=RuntimeSettings(**settings),
         now_us=clock,
         engine_version="test",
