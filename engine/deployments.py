@@ -46,11 +46,15 @@ RECONNECT_S = 1.0
 
 
 class DeployedResource(NamedTuple):
-    """One process, decision, set of requirements or form; `new` is false when that very content was the latest."""
+    """One process, decision, set of requirements or form.
+
+    `new` is false when that very content was the latest; `switched` is true when it serves and did not before.
+    """
 
     kind: str
     definition: StoredDefinition
     new: bool
+    switched: bool
 
 
 class Deployment(NamedTuple):
@@ -181,7 +185,9 @@ class Deployments:
     # --- changes ------------------------------------------------------------------------------------------------
 
     async def deploy(self, resources: Sequence[Resource], *, deployed_by: str, tenant: str = "default") -> Deployment:
-        """Store the files as new versions that serve from now on, all or none; what is the latest already stays.
+        """Store the files as new versions and let them serve, all or none.
+
+        What is the latest content already makes no new version; it serves again if it did not.
 
         Raises DefinitionInvalid with every problem of every file; then nothing has changed.
         """
@@ -245,9 +251,9 @@ class Deployments:
                     if not deployables:
                         return None
                     key, deployed = await change.deploy(deployables, self._mint, deployed_by, tenant)
-                    view = await self._link(change, [each.definition for each in deployed if each.new])
+                    view = await self._link(change, [each.definition for each in deployed if each.new or each.switched])
             self._adopt(view)
-        items = tuple(DeployedResource(each.definition.kind, each.definition, each.new) for each in deployed)
+        items = tuple(DeployedResource(each.definition.kind, *each) for each in deployed)
         deployed_at = max(each.definition.deployed_at for each in items)
         return Deployment(key, deployed_at, tenant, items, judged.findings)
 

@@ -41,10 +41,8 @@ def command(files: tuple[Path, ...], as_json: bool, config: Path | None) -> None
         return
     for problem in deployment.warnings:
         click.echo(str(problem), err=True)
-    for kind, definition, new in deployment.items:
-        became = "deployed" if new else "unchanged"
-        if not definition.active:
-            became += f"; another version serves: conch process activate {definition.process_id} {definition.version}"
+    for kind, definition, new, switched in deployment.items:
+        became = "deployed" if new else "unchanged, serves again" if switched else "unchanged"
         click.echo(f"{kind} {definition.process_id} version {definition.version}: {became}")
 
 

@@ -69,10 +69,14 @@ class StoredDefinition(NamedTuple):
 
 
 class Deployed(NamedTuple):
-    """What became of a Deployable: `new` is false when the latest version has this very content."""
+    """What became of a Deployable: `new` is false when the latest version has this very content.
+
+    `switched` is true when it serves from now on and did not before.
+    """
 
     definition: StoredDefinition
     new: bool
+    switched: bool
 
     @property
     def ref(self) -> DefinitionRef:
@@ -244,7 +248,7 @@ class Change(Catalog):
         deployed: list[Deployed] = []
         for index, (each, known) in enumerate(zip(deployables, latest, strict=True)):
             if known is not None and _group(index, each) not in changed:
-                deployed.append(Deployed(known, False))
+                deployed.append(await self._known(each, known, deployed_by))
                 continue
             if deployment_key is None:
                 deployment_key = mint()
@@ -252,10 +256,16 @@ class Change(Catalog):
                 await self._connection.execute(insert(deployment).values(values))
             version = 1 if known is None else known.version + 1
             deployed.append(await self._insert(each, version, mint(), deployment_key, deployed_by))
-        if deployment_key is None:
-            return max(each.definition.deployment_key for each in deployed), deployed
-        await self._tell()
-        return deployment_key, deployed
+        if any(each.new or each.switched for each in deployed):
+            await self._tell()
+        return deployment_key or max(each.definition.deployment_key for each in deployed), deployed
+
+    async def _known(self, each: Deployable, known: StoredDefinition, deployed_by: str) -> Deployed:
+        """Whoever deploys a content wants it to serve, after a rollback as well."""
+        if known.active or not each.activate:
+            return Deployed(known, False, False)
+        await self._turn(each.kind, each.process_id, known.key, DEPLOYED, deployed_by, "")
+        return Deployed(known._replace(active=True), False, True)
 
     async def _insert(
         self, each: Deployable, version: int, key: Key, deployment_key: Key, deployed_by: str
@@ -268,7 +278,7 @@ class Change(Catalog):
             await self._turn(each.kind, each.process_id, key, DEPLOYED, deployed_by, "")
         stored = await self.get(key)
         assert stored is not None, "inserted a moment ago"
-        return Deployed(stored, True)
+        return Deployed(stored, True, activate)
 
     async def activate(self, definition: StoredDefinition, cause: str, by: str, reason: str) -> Activation:
         """Let this version serve from the commit on."""

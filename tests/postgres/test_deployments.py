@@ -143,13 +143,16 @@ def test_every_turn_of_the_switch_is_recorded_and_a_rollback_takes_back_the_last
     running(audit_url, scenario)
 
 
-def test_deploying_the_latest_content_again_does_not_undo_a_rollback(audit_url: str) -> None:
+def test_deploying_the_latest_content_again_lets_it_serve_after_a_rollback(audit_url: str) -> None:
     async def scenario(gateway: Gateway) -> None:
         await gateway.deploy(answering())
         await gateway.deploy(answering("tell"))
         await gateway.deployments.rollback(ROUTE, by="ann")
         again = await gateway.deploy(answering("tell"))
-        assert (again.items[0].definition.version, again.items[0].new, gateway.serving()) == (2, False, (1, 0))
+        assert (again.items[0].definition.version, again.items[0].new, gateway.serving()[0]) == (2, False, 2)
+        assert again.items[0].definition.active
+        (*_, last) = await gateway.deployments.history(ROUTE)
+        assert (last.version, last.cause) == (2, "deployed")
 
     running(audit_url, scenario)
 

@@ -80,8 +80,7 @@ def test_deploy_list_show_switch_and_go_back(terminal: Terminal) -> None:
     assert [each["cause"] for each in told["activations"]] == ["deployed", "deployed", "activated"]
     assert told["activations"][-1]["reason"] == "too slow"
     again = terminal.said("deploy", terminal.file(answering("settle", "part")))
-    assert "another version serves: conch process activate answer 2" in again
-    assert "version 2 serves" in terminal.said("process", "rollback", "answer")
+    assert "process answer version 2: unchanged, serves again" in again
     assert "does not serve" in terminal.said("process", "show", "answer", "--version", "1")
 
 
