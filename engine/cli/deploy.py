@@ -71,7 +71,7 @@ def _document(deployment: Deployment) -> dict[str, object]:
                 "new": new,
                 "active": definition.active,
             }
-            for kind, definition, new in deployment.items
+            for kind, definition, new, _ in deployment.items
         ],
         "warnings": [problem._asdict() for problem in deployment.warnings],
     }
