@@ -16,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import FIRST_COMPLETED
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from engine.deliveries import RETRY_S, Deliveries, Outcome, persist
-from engine.errors import Code, Rejected
+from engine.errors import Code, Rejected, refuse_if
 from engine.event_store import AWAY, EventLog, Feed, Hearing, MessageStore, SignalStore
 from engine.instances import Instances
 from engine.keys import KeySource, key_time_ms, key_writer
@@ -42,7 +42,9 @@ PAGE = 500
 REBROADCAST_MS = (
     int(KEPT_S * 1_000) // 2
 )  # a signal that was thrown longer ago has been broadcast, and may be forgotten
-MOST_TEXT = 32_768  # characters of a name or a correlation key, Camunda 8's limit
+MOST_CHARACTERS = 256  # of a name, a correlation key or an id, as Camunda 8 over a relational database
+MOST_BYTES = 768  # three of them fit into an entry of an index
+MOST_TEXT = f"{MOST_CHARACTERS} characters, or {MOST_BYTES} bytes in UTF-8"
 
 
 class Lock(NamedTuple):
@@ -141,9 +143,8 @@ class Correlation:
 
         Raises Rejected: INVALID_ARGUMENT, ALREADY_EXISTS while one with that id is buffered, JOURNAL_UNAVAILABLE.
         """
-        _check_name("message", name)
-        _check(
-            (len(correlation_key) > MOST_TEXT, f"the correlation key has more than {MOST_TEXT} characters"),
+        refuse_if(
+            *_rules(name=name, correlation_key=correlation_key, message_id=message_id),
             (not 0 <= ttl_ms <= MAX_TIME_TO_LIVE_MS, f"the time to live is between 0 and {MAX_TIME_TO_LIVE_MS} ms"),
         )
         key = self._keys.mint()
@@ -158,7 +159,7 @@ class Correlation:
 
         Raises Rejected: NOT_FOUND when nobody takes it; then it is gone. INVALID_ARGUMENT, JOURNAL_UNAVAILABLE.
         """
-        _check_name("message", name)
+        refuse_if(*_rules(name=name, correlation_key=correlation_key))
         key = self._keys.mint()
         wanted = self._wanted[key] = asyncio.get_running_loop().create_future()
         try:
@@ -190,7 +191,7 @@ class Correlation:
 
         Raises Rejected: INVALID_ARGUMENT, JOURNAL_UNAVAILABLE.
         """
-        _check_name("signal", name)
+        refuse_if(*_rules(name=name))
         key = self._keys.mint()
         await _answered(self._signals.broadcast(key, name, variables))
         return key
@@ -212,7 +213,9 @@ class Correlation:
 
     def threw(self, instance_key: Key, signal: Signal) -> None:
         """Broadcast what an instance throws: also what it threw in an earlier life, unless that was long ago."""
-        if key_time_ms(signal.key) > self._now_us() // 1_000 - REBROADCAST_MS:
+        if not _fits(signal.name):
+            log.error("signal not broadcast: its name is too long", extra={"process_instance_key": instance_key})
+        elif key_time_ms(signal.key) > self._now_us() // 1_000 - REBROADCAST_MS:
             self._run(self._rebroadcast(instance_key, signal))
 
     def ended(self, instance_key: Key) -> None:
@@ -386,14 +389,11 @@ async def _answered(asked: Awaitable[Any]) -> Any:
         ) from error
 
 
-def _check_name(what: str, name: str) -> None:
-    _check(
-        (not name, f"the name of the {what} is empty"),
-        (len(name) > MOST_TEXT, f"the name of the {what} has more than {MOST_TEXT} characters"),
-    )
+def _rules(*, name: str, **others: str) -> Iterator[tuple[bool, str]]:
+    yield not name, "the name is empty"
+    for what, text in {"name": name, **others}.items():
+        yield not _fits(text), f"the {what} is longer than {MOST_TEXT}"
 
 
-def _check(*rules: tuple[bool, str]) -> None:
-    problems = [text for broken, text in rules if broken]
-    if problems:
-        raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems))
+def _fits(text: str) -> bool:
+    return len(text) <= MOST_CHARACTERS and len(text.encode(errors="surrogatepass")) <= MOST_BYTES

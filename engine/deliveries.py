@@ -79,7 +79,7 @@ class Deliveries:
                     return Outcome.REFUSED
                 if refused.code not in (Code.STALE, Code.NOT_FOUND, Code.JOURNAL_UNAVAILABLE):
                     extra = {"process_instance_key": instance_key, "code": refused.code}
-                    log.error("event not delivered", extra=extra)
+                    log.warning("event left to the next owner of its instance", extra=extra)
                     return Outcome.LEFT
                 doubtful = True
             else:

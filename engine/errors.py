@@ -206,6 +206,13 @@ class LeaseLost(ConchError):
     """Another process owns this process instance now."""
 
 
+def refuse_if(*rules: tuple[bool, str]) -> None:
+    """Raises Rejected(INVALID_ARGUMENT) with the text of every rule that is broken, if any is."""
+    problems = [text for broken, text in rules if broken]
+    if problems:
+        raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems))
+
+
 def meaning_of(code: Code | str) -> Meaning:
     """The table's row for `code`; a code that a diagram's author invented counts as a final 500."""
     try:

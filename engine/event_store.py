@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 import psycopg
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import exc
 
 from engine.records import Key, Variables
 from engine.store.event_log import SignalStart
@@ -21,7 +21,8 @@ from engine.store.signals import StoredSignal
 
 T_co = TypeVar("T_co", covariant=True)
 
-AWAY = (SQLAlchemyError, psycopg.Error, OSError)  # what the store raises while it cannot be reached
+# What the store raises while it cannot be reached; any other error of it is a fault, and repeating would not mend it.
+AWAY = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError, psycopg.OperationalError, OSError)
 
 
 class Feed(Protocol[T_co]):

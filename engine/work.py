@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from engine.errors import Code, Rejected
+from engine.errors import Code, Rejected, refuse_if
 from engine.instances import Instances, definition_of
 from engine.polls import Offer, Polls
 from engine.records import (
@@ -138,7 +138,7 @@ class Work:
 
         Raises Rejected with INVALID_ARGUMENT, with OVERLOADED when too many requests wait, with DRAINING.
         """
-        _check(
+        refuse_if(
             (not topic, "the type of the jobs is empty"),
             (topic == USER_TASK_TOPIC, "user tasks are for people: complete them as user tasks"),
             (not 0 < timeout_ms <= LONGEST_LOCK_MS, f"the timeout is between 1 and {LONGEST_LOCK_MS} ms"),
@@ -173,7 +173,7 @@ class Work:
         error_code: str = "WORKER_FAILED",
     ) -> None:
         """A try has failed; with 0 `retries` left its instance raises an incident. Raises as `complete` does."""
-        _check(
+        refuse_if(
             (retries is not None and retries < 0, "the retries are at least 0"),
             (back_off_ms is not None and back_off_ms < 0, "the back-off is at least 0 ms"),
         )
@@ -183,7 +183,7 @@ class Work:
 
     async def throw(self, job_key: Key, code: str, message: str, variables: Variables) -> None:
         """The job ended in a BPMN error. Raises as `complete` does."""
-        _check((not code, "the error code is empty"))
+        refuse_if((not code, "the error code is empty"))
         offer = self._offer(job_key, for_people=False)
         await self._answer(offer, BpmnErrorThrown, code, message, variables, self._report(offer))
 
@@ -192,7 +192,7 @@ class Work:
 
         Raises as `complete` does; STALE for the lock of a job that nobody holds.
         """
-        _check(
+        refuse_if(
             (retries is None and timeout_ms is None, "name retries, a timeout, or both"),
             (retries is not None and retries < 1, "the retries are at least 1"),
             (
@@ -317,12 +317,6 @@ class Work:
 
     def _open_user_task(self, offer: Offer) -> OpenUserTask:
         return OpenUserTask(offer.job, offer.instance_key, offer.offered_at_us, *self._place(offer))
-
-
-def _check(*rules: tuple[bool, str]) -> None:
-    problems = [text for broken, text in rules if broken]
-    if problems:
-        raise Rejected(Code.INVALID_ARGUMENT, "; ".join(problems))
 
 
 def _no_job(job_key: Key, what: str = "job") -> Rejected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -330,13 +331,31 @@ def test_a_signal_is_not_for_who_comes_after_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ttl_ms", "words"), [("", -1, "time to live"), ("", 0, "name"), ("a" * 40_000, 0, "characters")]
+    ("changes", "words"),
+    [
+        ({"name": "", "ttl_ms": -1}, "name is empty; the time to live"),
+        ({"name": "a" * 257}, "name is longer"),
+        ({"correlation_key": "\U0001f600" * 200, "message_id": "a" * 300}, "correlation_key is longer.*message_id"),
+        ({"correlation_key": "\ud800" * 257}, "correlation_key is longer"),
+    ],
 )
-def test_a_message_that_makes_no_sense_is_refused(name: str, ttl_ms: int, words: str) -> None:
+def test_a_message_that_makes_no_sense_is_refused(changes: dict[str, Any], words: str) -> None:
+    async def scenario(engine: Engine) -> None:
+        options: dict[str, Any] = {"name": "paid", "correlation_key": "", "ttl_ms": 0, "variables": {}} | changes
+        with pytest.raises(Rejected, match=words) as refused:
+            await engine.correlation.publish(options.pop("name"), options.pop("correlation_key"), **options)
+        assert refused.value.code == Code.INVALID_ARGUMENT
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["", "a" * 257])
+def test_a_signal_without_a_name_or_with_too_long_a_one_is_refused(name: str) -> None:
     async def scenario(engine: Engine) -> None:
         with pytest.raises(Rejected, match="INVALID_ARGUMENT"):
-            await engine.correlation.publish(name, "", ttl_ms=ttl_ms, variables={})
-        with pytest.raises(Rejected, match="name"):
-            await engine.correlation.broadcast("", {})
+            await engine.correlation.broadcast(name, {})
+        engine.throw(1, "a" * 257)
+        await asyncio.sleep(1)
+        assert not engine.disk.signals
 
     run(scenario)
