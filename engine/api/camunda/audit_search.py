@@ -15,9 +15,8 @@ from typing import Any
 from engine.api.camunda import items
 from engine.api.camunda.items import Owner
 from engine.api.camunda.searches import Item, Query
-from engine.api.camunda.services import Services
+from engine.api.camunda.services import Instances, Services
 from engine.records import Key, Tags
-from engine.store.definitions import StoredDefinition
 from engine.store.search import FoundIncident, FoundInstance, IncidentFilter, InstanceFilter
 
 READ = 1_000
@@ -27,12 +26,12 @@ _A_LITTLE = timedelta(microseconds=1)
 
 
 class AuditSearch:
-    """One search. Definitions are looked up once each."""
+    """One search."""
 
-    def __init__(self, services: Services, query: Query) -> None:
+    def __init__(self, services: Services, instances: Instances, query: Query) -> None:
         self._services = services
+        self._instances = instances
         self._query = query
-        self._definitions: dict[Key, StoredDefinition | None] = {}
 
     async def instances(self, variables: Mapping[str, Any]) -> tuple[list[Item], bool]:
         """Process instances that may match and have these variables, newest first, and whether there are more."""
@@ -108,9 +107,7 @@ class AuditSearch:
     async def _owner(
         self, key: Key, definition_key: Key, process_id: str, version: int, business_id: str | None, tags: Tags
     ) -> Owner:
-        if definition_key not in self._definitions:
-            self._definitions[definition_key] = await self._services.deployments.definition(definition_key)
-        definition = self._definitions[definition_key]
+        definition = await self._instances.definition(definition_key)
         name, tag = ("", None) if definition is None else (definition.name, definition.version_tag)
         return Owner(key, key, definition_key, process_id, version, name, tag, business_id, tags)
 

@@ -29,7 +29,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
                 root = await instances.root_of_element(int(text))
                 view = None if root is None else await instances.view(root)
                 return json_answer(page_of([] if view is None else view.incidents(), query, "incidentKey"))
-        found, capped = await AuditSearch(services, query).incidents()
+        found, capped = await AuditSearch(services, instances, query).incidents()
         return json_answer(page_of(found, query, "incidentKey", capped=capped))
 
     @router.get("/incidents/{key}", summary="One incident")

@@ -90,7 +90,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
         job = query.exact("jobKey")
         if key is None and job is None:
-            return json_answer(page_of(await OpenWork(services).jobs(), query, "jobKey"))
+            return json_answer(page_of(await OpenWork(services, instances).jobs(), query, "jobKey"))
         root = await (instances.root_of_element(int(key)) if key else instances.root_of_job(int(job or 0)))
         view = None if root is None else await instances.view(root)
         found: list[Item] = [] if view is None else list(view.jobs(instances.lent(view.key)))

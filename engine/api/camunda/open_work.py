@@ -8,17 +8,16 @@ from __future__ import annotations
 from engine.api.camunda import items
 from engine.api.camunda.items import Owner
 from engine.api.camunda.searches import Item
-from engine.api.camunda.services import Services
+from engine.api.camunda.services import Instances, Services
 from engine.records import DefinitionRef, Key, Tags
-from engine.store.definitions import StoredDefinition
 
 
 class OpenWork:
-    """One look at everything that is open. Definitions are looked up once each."""
+    """One look at everything that is open."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, instances: Instances) -> None:
         self._services = services
-        self._definitions: dict[Key, StoredDefinition | None] = {}
+        self._instances = instances
 
     async def jobs(self) -> list[Item]:
         """The jobs that wait for a worker, or are with one."""
@@ -60,9 +59,7 @@ class OpenWork:
         return found
 
     async def _owner(self, key: Key, root: Key, ref: DefinitionRef) -> Owner:
-        if ref.key not in self._definitions:
-            self._definitions[ref.key] = await self._services.deployments.definition(ref.key)
-        definition = self._definitions[ref.key]
+        definition = await self._instances.definition(ref.key)
         start = self._services.runtime.start_of(root)
         return Owner(
             key or root,

@@ -246,7 +246,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
                 view = None if root is None else await instances.view(root)
                 found = [] if view is None else [each for each in view.process_instances() if view.has(each, wanted)]
                 return json_answer(page_of(found, query, "processInstanceKey"))
-        found, capped = await AuditSearch(services, query).instances(wanted)
+        found, capped = await AuditSearch(services, instances, query).instances(wanted)
         return json_answer(page_of(found, query, "processInstanceKey", capped=capped))
 
     @router.get("/process-instances/{key}", summary="One process instance")

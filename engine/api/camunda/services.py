@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from engine.api.camunda.instance_view import InstanceView, Lent, OpenState
 from engine.api.camunda.problems import refused
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from engine.work import Work
 
 VARIABLES_REMEMBERED = 10_000
+DEFINITIONS_REMEMBERED = 1_000
+
+T = TypeVar("T")
 
 
 class Services(NamedTuple):
@@ -55,6 +58,7 @@ class Instances:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._definitions: OrderedDict[Key, StoredDefinition] = OrderedDict()
         self._variables: OrderedDict[Key, Key] = OrderedDict()  # key of a variable that was told -> root instance
 
     async def root_of(self, key: Key) -> Key | None:
@@ -96,8 +100,15 @@ class Instances:
 
     async def definitions_of(self, start: Start) -> dict[Key, StoredDefinition]:
         refs = (start.definition, *(call.target for call in start.calls))
-        found = {ref.key: await self._services.deployments.definition(ref.key) for ref in refs}
+        found = {ref.key: await self.definition(ref.key) for ref in refs}
         return {key: definition for key, definition in found.items() if definition is not None}
+
+    async def definition(self, key: Key) -> StoredDefinition | None:
+        """A deployed version. What never changes of it is remembered: all but whether it serves."""
+        known = self._definitions.get(key)
+        if known is None and (known := await self._services.deployments.definition(key)) is not None:
+            _keep(self._definitions, key, known, DEFINITIONS_REMEMBERED)
+        return known
 
     async def root_of_element(self, key: Key) -> Key | None:
         """The instance that a process instance or element instance is part of; null when there is none."""
@@ -120,13 +131,17 @@ class Instances:
 
     def remember(self, variable_key: Key, root: Key) -> None:
         """A client has been told of this variable, and may ask for it by its key."""
-        self._variables[variable_key] = root
-        self._variables.move_to_end(variable_key)
-        if len(self._variables) > VARIABLES_REMEMBERED:
-            self._variables.popitem(last=False)
+        _keep(self._variables, variable_key, root, VARIABLES_REMEMBERED)
 
     def root_of_variable(self, variable_key: Key) -> Key | None:
         return self._variables.get(variable_key)
+
+
+def _keep(remembered: OrderedDict[Key, T], key: Key, value: T, most: int) -> None:
+    remembered[key] = value
+    remembered.move_to_end(key)
+    if len(remembered) > most:
+        remembered.popitem(last=False)
 
 
 def _processes(program: Program) -> dict[str, ProcessDefinition]:

@@ -68,7 +68,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         query = read_query(await read_json(request, SearchBody), fields.USER_TASK)
         key = query.exact("processInstanceKey") or query.exact("elementInstanceKey")
         if key is None:
-            return json_answer(page_of(await OpenWork(services).user_tasks(), query, "userTaskKey"))
+            return json_answer(page_of(await OpenWork(services, instances).user_tasks(), query, "userTaskKey"))
         root = await instances.root_of_element(int(key))
         view = None if root is None else await instances.view(root)
         return json_answer(page_of([] if view is None else view.user_tasks(), query, "userTaskKey"))
