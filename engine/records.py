@@ -23,6 +23,7 @@ KEY_EPOCH_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 WRITER_BITS = 9
 SEQUENCE_BITS = 13
 KEY_TIME_SHIFT = WRITER_BITS + SEQUENCE_BITS
+MAX_KEYS_PER_COMMAND = 4_000  # half of what a millisecond holds: the next command may come in the same one
 RECORD_SCHEMA_VERSION = 2
 USER_TASK_TOPIC = "io.camunda.zeebe:userTask"  # Camunda 8's job type of tasks for people
 MAX_DEADLINE_MS = 3_600_000  # recovery looks no further back for instances that were left open

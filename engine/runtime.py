@@ -75,6 +75,7 @@ class Runtime:
         self._journal = journal
         self._keys = keys
         self._max_activity_instances = settings.max_activity_instances
+        self._max_operational_activity_instances = settings.max_operational_activity_instances
         self._now_us = now_us
         self._engine_version = engine_version
         self._ownership = ownership  # none: nobody could take over, there is no lease to renew, and nobody is parked
@@ -269,7 +270,7 @@ class Runtime:
             tags,
             variables,
             False,
-            self._max_activity_instances,
+            self._max_operational_activity_instances,
             deployed.calls,
             business_id,
             start_event_id,

@@ -66,6 +66,7 @@ class JournalSettings(_Part):
 class RuntimeSettings(_Part):
     max_instances: Annotated[int, Field(ge=1)] = 2_000
     max_activity_instances: Annotated[int, Field(ge=10, le=100_000)] = 500
+    max_operational_activity_instances: Annotated[int, Field(ge=10, le=1_000_000)] = 20_000
     max_operational_instances: Annotated[int, Field(ge=1)] = 100_000  # open at once, parked ones included
     park_after_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 2_000  # what waits for longer leaves memory
     slice_ms: Annotated[float, Field(ge=0.1, le=1000)] = 5.0

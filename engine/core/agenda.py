@@ -57,6 +57,7 @@ class Agenda:
         "entered",
         "incidents",
         "jobs",
+        "last_key",
         "ledger",
         "next_key",
         "start",
@@ -71,6 +72,7 @@ class Agenda:
         self.ledger = Ledger()
         self.at_us = 0
         self.next_key: Key = 0
+        self.last_key: Key = 0  # that this command should mint
         self.jobs: dict[Key, Activity] = {}
         self.waits: dict[Key, Wait] = {}
         self.conditions: dict[Key, Wait] = {}  # those of the waits that look at variables

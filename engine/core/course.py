@@ -21,7 +21,7 @@ from engine.core.orders import carry_out
 from engine.core.scopes import ReadOnly, Scope, copied
 from engine.errors import Code, meaning_of
 from engine.feel import EvaluationContext
-from engine.records import Command, Key, Outcome, OutcomeState, Start, Variables
+from engine.records import MAX_KEYS_PER_COMMAND, Command, Key, Outcome, OutcomeState, Start, Variables
 
 # Python 3.11 is slow to look up the members of an enum; every element needs these.
 _TERMINATING, _COMPLETED, _TERMINATED = ActivityState.TERMINATING, ActivityState.COMPLETED, ActivityState.TERMINATED
@@ -146,9 +146,13 @@ class Course:
         kind = node.type
         if (kind is _PARALLEL or kind is _INCLUSIVE) and len(node.incoming) > 1 and not joins.arrive(self, token):
             return None
-        activity = self.agenda.activate(token)
-        if self.agenda.visits > self.max_activity_instances:
+        agenda = self.agenda
+        activity = agenda.activate(token)
+        if agenda.visits > self.max_activity_instances:
             limit = f"more than {self.max_activity_instances} activity instances"
+            return self.incident(activity, Code.LIMIT_EXCEEDED, limit)
+        if agenda.next_key > agenda.last_key:
+            limit = f"more than {MAX_KEYS_PER_COMMAND} activities, jobs and waits begin at once"
             return self.incident(activity, Code.LIMIT_EXCEEDED, limit)
         return ENTER[kind](self, activity)
 

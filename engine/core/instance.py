@@ -16,6 +16,7 @@ from engine.core.lifecycle import COMMANDS_ACCEPTED_IN, ENDED, InstanceState
 from engine.core.scopes import copied, frozen
 from engine.errors import Code, Rejected
 from engine.records import (
+    MAX_KEYS_PER_COMMAND,
     Abort,
     BpmnErrorThrown,
     Cancel,
@@ -68,6 +69,7 @@ class ProcessInstance:
         agenda = course.agenda
         agenda.at_us = at_us = max(at_us, agenda.at_us)
         agenda.next_key = command.key
+        agenda.last_key = command.key + MAX_KEYS_PER_COMMAND
         agenda.ledger.command(command, at_us)
         try:
             course.obey(command)

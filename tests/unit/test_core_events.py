@@ -296,6 +296,16 @@ def test_an_error_of_one_item_ends_all_of_them_at_the_border_of_the_body() -> No
     run.replayed()
 
 
+def test_more_items_than_one_instant_has_keys_for_end_the_instance_with_its_limit() -> None:
+    run = Driven(mapped_over(), {"items": [1] * 5_000}, online=False, max_activity_instances=100_000)
+    while run.step.outcome is None:
+        run.stopped("work")
+
+    assert run.outcome.error is not None
+    assert run.outcome.error["code"] == "LIMIT_EXCEEDED"
+    assert "4000" in run.outcome.error["message"]
+
+
 def test_what_is_no_list_is_an_incident_that_resolves_with_the_list() -> None:
     run = Driven(mapped_over(), {"items": 5}, online=False)
     assert "is a number, not a list" in run.instance.open_incidents[0].message
