@@ -333,3 +333,33 @@ def test_a_decision_is_deployed_and_evaluated(client: Any, tmp_path: Path) -> No
     assert evaluated.output == "2.5"
     (rule,) = evaluated.evaluated_decisions[-1].matched_rules
     assert rule.rule_id == "large"
+
+
+def test_elements_and_variables_of_nested_scopes_are_told_apart(client: Any, deploy: Callable[..., Any]) -> None:
+    deploy("multi-instance-sub-process")
+    key = start(client, "multi-instance-sub-process", variables={"items": ["a", "b"]}).process_instance_key
+    (job,) = until("it picks", lambda: client.search_jobs(data=within(key, "JobSearchQuery")).items)
+    assert job.type_ == "pick"
+
+    def elements() -> dict[tuple[str, str], Any]:
+        found = client.search_element_instances(data=within(key, "ElementInstanceSearchQuery")).items
+        return {(each.element_id, each.type_.value): each for each in found}
+
+    seen = elements()
+    body, inner = seen["each_item", "MULTI_INSTANCE_BODY"], seen["each_item", "SUB_PROCESS"]
+    assert (body.state.value, inner.state.value) == ("ACTIVE", "ACTIVE")
+    assert seen["pick", "SERVICE_TASK"].element_instance_key == job.element_instance_key
+    inside = of("ElementInstanceSearchQuery", filter={"elementInstanceScopeKey": str(inner.element_instance_key)})
+    found = client.search_element_instances(data=inside).items
+    assert {each.element_id for each in found} == {"each_started", "pick"}
+    variables = client.search_variables(data=within(key, "VariableSearchQuery")).items
+    values = {(each.name, each.scope_key): each.value for each in variables}
+    assert values["items", key] == '["a","b"]'
+    (scope,) = [each.scope_key for each in variables if each.name == "item"]
+    assert scope in (body.element_instance_key, inner.element_instance_key)
+    evaluated = client.evaluate_expression(
+        data=models.ExpressionEvaluationRequest("=item", scope_key=job.element_instance_key)
+    )
+    assert evaluated.result == "a"
+    client.cancel_process_instance(key, data=of("CancelProcessInstanceRequest"))
+    assert {each.state.value for each in elements().values()} == {"TERMINATED", "COMPLETED"}

@@ -1,15 +1,21 @@
-"""Owns the writing of answers: JSON with exact numbers, and the empty 204.
+"""Owns the writing of answers: JSON with exact numbers, the empty 204, and waiting for what is to be said.
 Never decides what is said.
 Called by every Camunda 8 route.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
+from starlette.requests import Request
 from starlette.responses import Response
 
+from engine.api.exchange import Disconnected, DisconnectWatch
 from engine.store import json_text
+
+T = TypeVar("T")
 
 
 def json_answer(document: Any, status: int = 200) -> Response:
@@ -23,3 +29,27 @@ def json_answer(document: Any, status: int = 200) -> Response:
 
 def no_content() -> Response:
     return Response(status_code=204)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives. When the client leaves, `work` is cancelled. Raises Disconnected then.
+
+    The body has to be read before.
+    """
+    task = asyncio.ensure_future(work)
+    left = False
+
+    def leave() -> None:
+        nonlocal left
+        left = True
+        task.cancel()
+
+    watch = DisconnectWatch(request.receive, leave, at_once=True)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if left:
+            raise Disconnected from None
+        raise
+    finally:
+        watch.close()

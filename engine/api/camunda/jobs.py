@@ -5,8 +5,6 @@ Called by Camunda 8 job workers, which wait here for work, and by Modeler's Test
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -14,7 +12,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from engine.api.camunda import fields
-from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.answers import json_answer, no_content, while_connected
 from engine.api.camunda.items import key_text, tags_of
 from engine.api.camunda.open_work import OpenWork
 from engine.api.camunda.reading import (
@@ -29,7 +27,6 @@ from engine.api.camunda.reading import (
 )
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
 from engine.api.camunda.services import Instances, Services
-from engine.api.exchange import Disconnected, DisconnectWatch
 from engine.work import ActivatedJob
 
 
@@ -111,29 +108,8 @@ def _taking(router: APIRouter, services: Services) -> None:
             fetch_variables=body.fetch_variable,
             request_timeout_ms=body.request_timeout,
         )
-        jobs = await _while_connected(request, taking)
+        jobs = await while_connected(request, taking)
         return json_answer({"jobs": [_activated(job, services) for job in jobs]})
-
-
-async def _while_connected(request: Request, taking: Coroutine[Any, Any, list[ActivatedJob]]) -> list[ActivatedJob]:
-    """The jobs, unless the worker leaves: then it takes none. Raises Disconnected."""
-    task = asyncio.ensure_future(taking)
-    left = False
-
-    def leave() -> None:
-        nonlocal left
-        left = True
-        task.cancel()
-
-    watch = DisconnectWatch(request.receive, leave, at_once=True)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if left:
-            raise Disconnected from None
-        raise
-    finally:
-        watch.close()
 
 
 def _activated(job: ActivatedJob, services: Services) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from engine.api.camunda import fields
-from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.answers import json_answer, no_content, while_connected
 from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.items import tags_of
 from engine.api.camunda.problems import refused
@@ -116,7 +116,7 @@ def _creation(router: APIRouter, services: Services) -> None:
         await run.started()
         variables: Mapping[str, Any] = {}
         if body.await_completion:
-            result = await _end(run, body.request_timeout or DEFAULT_WAIT_MS)
+            result = await while_connected(request, _end(run, body.request_timeout or DEFAULT_WAIT_MS))
             variables = _fetched(result, body.fetch_variables)
         return json_answer(
             {
