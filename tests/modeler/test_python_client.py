@@ -363,3 +363,15 @@ def test_elements_and_variables_of_nested_scopes_are_told_apart(client: Any, dep
     assert evaluated.result == "a"
     client.cancel_process_instance(key, data=of("CancelProcessInstanceRequest"))
     assert {each.state.value for each in elements().values()} == {"TERMINATED", "COMPLETED"}
+
+
+def test_a_user_task_of_the_older_kind_is_a_user_task_too(client: Any, deploy: Callable[..., Any]) -> None:
+    deploy("user-task-job")
+    key = start(client, "user-task-job").process_instance_key
+    (task,) = until(
+        "the task is there", lambda: client.search_user_tasks(data=within(key, "UserTaskSearchQuery")).items
+    )
+    assert client.search_jobs(data=within(key, "JobSearchQuery")).items == []
+    client.complete_user_task(task.user_task_key, data=of("UserTaskCompletionRequest"))
+    assert client.get_process_instance(key).state.value == "COMPLETED"
+    assert client.search_jobs(data=within(key, "JobSearchQuery")).items == []

@@ -52,7 +52,7 @@ class InstancePlaces:
         """What is said of the process instance `key`: the root, or a called one."""
         known = self._owners.get(key)
         if known is None:
-            ref = self._ref(key)
+            ref = self.ref(key)
             definition = self._definitions.get(ref.key)
             name, tag = ("", None) if definition is None else (definition.name, definition.version_tag)
             business_id = self._start.business_id if key == self._key else None
@@ -62,14 +62,14 @@ class InstancePlaces:
             self._owners[key] = known
         return known
 
-    def _ref(self, key: Key) -> DefinitionRef:
+    def ref(self, key: Key) -> DefinitionRef:
         """The version that a process instance runs; of a called one as its caller chose it."""
         if key == self._key:
             return self._start.definition
         caller_key = self.caller_key(key)
         caller = None if caller_key is None else self._places.get(caller_key)
         element_id = None if caller is None else caller.element_id
-        file = self._ref(self.owner_key(caller_key)).content_hash
+        file = self.ref(self.owner_key(caller_key)).content_hash
         targets = (call.target for call in self._start.calls if (call.caller, call.element_id) == (file, element_id))
         return next(targets, self._start.definition)
 

@@ -54,7 +54,7 @@ class InstanceView:
 
     `state` is what was open in memory, or in the instance rebuilt from its commands, before `stored` was read; so
     what is open there and ended in the rows has ended since. `definitions` are its own and those that
-    it may call, by key; `processes` are what they mean, by process id.
+    it may call, by key; `processes` are what they mean, by content hash and process id.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class InstanceView:
         stored: StoredInstance,
         state: OpenState,
         definitions: Mapping[Key, StoredDefinition],
-        processes: Mapping[str, ProcessDefinition],
+        processes: Mapping[tuple[str, str], ProcessDefinition],
     ) -> None:
         self.key = stored.key
         self.stored = stored
@@ -251,7 +251,8 @@ class InstanceView:
     # --- work ---------------------------------------------------------------------------------------------------
 
     def node(self, owner: Owner, element_id: str) -> FlowNode | None:
-        process = self._processes.get(owner.process_id)
+        ref = self.places.ref(owner.key)
+        process = self._processes.get((ref.content_hash, ref.process_id))
         return None if process is None else process.nodes.get(element_id)
 
     def _open_jobs(self) -> Iterable[Job]:
@@ -286,7 +287,7 @@ class InstanceView:
                 )
         yield from self._failed_jobs()
         for row, owner, node in self._ended_jobs():
-            if node is None or node.topic is not None:
+            if row["element_type"] != USER_TASK:
                 thrown = row.get("error_code")
                 yield items.job_item(
                     owner,
@@ -355,7 +356,7 @@ class InstanceView:
     def subscriptions(self) -> Iterator[Item]:
         """The messages that are waited for."""
         for each in () if self.ended else self.state.subscriptions:
-            if each.kind == "message":
+            if each.kind == "message" and each.activity_instance_key not in self._ended_keys:
                 activity = self._open.get(each.activity_instance_key)
                 yield items.subscription_item(
                     self.places.owner_of(each.activity_instance_key),

@@ -53,11 +53,6 @@ def iso(at: datetime | int | None) -> str | None:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def plain(value: Any) -> Any:
-    """A JSON value that the writer of answers takes: exact decimals stay exact."""
-    return json_text.loads(json_text.dumps(value))
-
-
 def tags_of(tags: Tags) -> list[str]:
     """The tags that a start named; see `read_tags` of the process instance routes."""
     known = {"product": tags.product, "feature": tags.feature, "priority": tags.priority}

@@ -160,7 +160,7 @@ def _answering(router: APIRouter, services: Services) -> None:
         body = await read_json(request, Failure)
         await services.work.fail(
             key,
-            retries=max(body.retries, 0),
+            retries=max(body.retries, 0),  # who counts down from none means none
             message=body.error_message or "the worker gave no reason",
             back_off_ms=body.retry_back_off,
             variables=body.variables or {},

@@ -5,8 +5,10 @@ Called by the Camunda 8 routes; built by the composition root.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from engine.api.camunda.instance_view import InstanceView, Lent, OpenState
@@ -14,9 +16,10 @@ from engine.api.camunda.problems import refused
 from engine.api.camunda.searches import Query
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
-from engine.core.replay import replay
+from engine.core.instance import ProcessInstance
 from engine.errors import Code, Rejected
 from engine.records import Key, Start
+from engine.store.command_log import LoggedCommand
 from engine.store.definitions import Definitions, StoredDefinition
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 VARIABLES_REMEMBERED = 10_000
 DEFINITIONS_REMEMBERED = 1_000
+SLICE_S = 0.005  # of rebuilding an instance; then everybody else gets a turn
 
 T = TypeVar("T")
 
@@ -86,8 +90,7 @@ class Instances:
             return None
         program = await services.programs.of_start(services.definitions, stored.start)
         if state is None:
-            commands = ((logged.command, logged.at_us) for logged in stored.commands)
-            state = OpenState.of(replay(program, commands))
+            state = OpenState.of(await _rebuilt(program, stored.commands))
         return InstanceView(stored, state, await self.definitions_of(stored.start), _processes(program))
 
     async def found(self, key: Key) -> InstanceView:
@@ -144,14 +147,34 @@ def _keep(remembered: OrderedDict[Key, T], key: Key, value: T, most: int) -> Non
         remembered.popitem(last=False)
 
 
-def _processes(program: Program) -> dict[str, ProcessDefinition]:
-    """What a program and everything that it calls mean, by process id."""
-    processes: dict[str, ProcessDefinition] = {}
+async def _rebuilt(program: Program, commands: Iterable[LoggedCommand]) -> ProcessInstance:
+    """The instance after these commands; everybody else gets a turn now and then, as there may be many.
+
+    Raises Rejected(ENGINE_FAULT) for a command that this version refuses.
+    """
+    instance = ProcessInstance(program)
+    began = perf_counter()
+    for logged in commands:
+        try:
+            instance.apply(logged.command, logged.at_us)
+        except Rejected as refused_now:
+            told = f"its command {logged.ordinal} is refused by this version: {refused_now}"
+            raise Rejected(Code.ENGINE_FAULT, f"process instance {instance.key} cannot be read: {told}") from None
+        if perf_counter() - began > SLICE_S:
+            await asyncio.sleep(0)
+            began = perf_counter()
+    return instance
+
+
+def _processes(program: Program) -> dict[tuple[str, str], ProcessDefinition]:
+    """What a program and everything that it calls mean, by content hash and process id."""
+    processes: dict[tuple[str, str], ProcessDefinition] = {}
     waiting = [program]
     while waiting:
         each = waiting.pop()
-        if each.definition.process_id not in processes:
-            processes[each.definition.process_id] = each.definition
+        name = (each.definition.content_hash, each.definition.process_id)
+        if name not in processes:
+            processes[name] = each.definition
             waiting += each.calls.values()
     return processes
 
