@@ -36,6 +36,11 @@ def ask(question: Mapping[str, Any], *, timeout_s: float = 120) -> Any:
 
 def _parsed(xml: str, python: Mapping[str, str]) -> Any:
     """A stock spec. `python` gives the Python text of each condition by flow id, and of each timer by event id."""
+    return read(xml, python)[0]
+
+
+def read(xml: str, python: Mapping[str, str]) -> tuple[Any, Mapping[str, Any]]:
+    """As `_parsed`, with the specs of sub-processes by their names."""
     from lxml import etree
     from SpiffWorkflow.bpmn.parser import BpmnParser
     from SpiffWorkflow.bpmn.parser.TaskParser import TaskParser
@@ -59,7 +64,8 @@ def _parsed(xml: str, python: Mapping[str, str]) -> Any:
             timer.text = python[timer.getparent().getparent().get("id")]
     parser = Parser()
     parser.add_bpmn_xml(document)
-    return parser.get_spec(next(document.iter(BPMN + "process")).get("id"))
+    name = next(document.iter(BPMN + "process")).get("id")
+    return parser.get_spec(name), parser.get_subprocess_specs(name)
 
 
 def _throw(task: Any, code: str) -> None:
@@ -82,10 +88,10 @@ def _throw(task: Any, code: str) -> None:
 class Run:
     """One instance on stock SpiffWorkflow, driven by an answer for each service task in order of their start."""
 
-    def __init__(self, spec: Any, variables: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Any, variables: Mapping[str, Any], inner: Mapping[str, Any] | None = None) -> None:
         from SpiffWorkflow.bpmn.workflow import BpmnWorkflow
 
-        self.workflow = BpmnWorkflow(spec)
+        self.workflow = BpmnWorkflow(spec, dict(inner or {}))
         self.workflow.task_tree.data.update(variables)
 
     def drive(self, answers: list[Any]) -> bool:
@@ -97,7 +103,7 @@ class Run:
             started = workflow.get_tasks(state=TaskState.STARTED)
             if not started:
                 break
-            (task,) = started
+            task = started[0]
             if isinstance(answer, str):
                 _throw(task, answer)
             else:
