@@ -113,27 +113,59 @@ class Run:
         return bool(workflow.is_completed())
 
 
-def _path(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The elements that ended, in order, and whether the instance is complete."""
+def _way(question: Mapping[str, Any]) -> dict[str, Any]:
+    """For each run, what the start and each answer led to. An answer is an element, and an error's code, the variables
+    of its result, or null for a timer that fires."""
     from SpiffWorkflow.task import Task
     from SpiffWorkflow.util.task import TaskState
 
-    passed: list[str] = []
+    ended: list[tuple[str, bool]] = []
     set_state = Task._set_state
 
     def observed(task: Any, value: int) -> None:
         set_state(task, value)
         if value in (TaskState.COMPLETED, TaskState.CANCELLED) and task.task_spec.bpmn_id is not None:
-            passed.append(task.task_spec.bpmn_id if value == TaskState.COMPLETED else f"-{task.task_spec.bpmn_id}")
+            ended.append((task.task_spec.bpmn_id, value == TaskState.COMPLETED))
 
     Task._set_state = observed
-    runs = []
-    for run in question["runs"]:
-        passed.clear()
-        spec = _parsed(run["xml"], {})
-        completed = Run(spec, run["variables"]).drive(run["answers"])
-        runs.append({"passed": list(passed), "completed": completed})
-    return {"runs": runs}
+    return {"runs": [_stretches(run, ended) for run in question["runs"]]}
+
+
+def _stretches(asked: Mapping[str, Any], ended: list[tuple[str, bool]]) -> list[dict[str, Any]]:
+    from SpiffWorkflow.bpmn.util.event import BpmnEvent
+    from SpiffWorkflow.util.task import TaskState
+
+    spec, inner = read(asked["xml"], asked["python"])
+    workflow = Run(spec, asked["variables"], inner).workflow
+    told: list[dict[str, Any]] = []
+
+    def go_on() -> None:
+        workflow.do_engine_steps()
+        waiting = workflow.get_tasks(state=TaskState.STARTED | TaskState.WAITING)
+        told.append(
+            {
+                "passed": sorted(name for name, completed in ended if completed),
+                "cancelled": sorted(name for name, completed in ended if not completed),
+                "waiting": sorted(task.task_spec.bpmn_id for task in waiting if task.task_spec.bpmn_id is not None),
+                "completed": bool(workflow.is_completed()),
+            }
+        )
+        ended.clear()
+
+    ended.clear()
+    go_on()
+    for element_id, answer in asked["answers"]:
+        (task,) = workflow.get_tasks(state=TaskState.STARTED | TaskState.WAITING, spec_name=element_id)
+        if answer is None:
+            task.task_spec.catch(task, BpmnEvent(task.task_spec.event_definition))
+            task.task_spec._update(task)
+        elif isinstance(answer, str):
+            _throw(task, answer)
+        else:
+            task.data.update(answer)
+            task.complete()
+        go_on()
+    return told
 
 
 def _speed(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +184,7 @@ def _speed(question: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     sys.setrecursionlimit(20_000)  # stock parses and predicts recursively
     question = json.load(sys.stdin)
-    json.dump({"path": _path, "speed": _speed}[question["what"]](question), sys.stdout)
+    json.dump({"way": _way, "speed": _speed}[question["what"]](question), sys.stdout)
 
 
 if __name__ == "__main__":

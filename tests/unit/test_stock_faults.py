@@ -268,6 +268,27 @@ def test_a_parallel_join_counts_tokens_by_flow_where_stock_passes_it_again_witho
     assert (raised.element_id, raised.error_code) == ("join", "JOIN_STUCK")
 
 
+AWAITED = Diagram().start().gateway("some", ElementType.INCLUSIVE_GATEWAY).task("a").task("b").gateway("choose")
+AWAITED.task("yes").task("no").gateway("joined", ElementType.INCLUSIVE_GATEWAY).task("after").end()
+AWAITED.path("started", "some").flow("some", "a", "=1 < 2").flow("some", "b", "=1 < 2").path(
+    "a", "joined", "after", "ended"
+)
+AWAITED.path("b", "choose").flow("choose", "yes", "=1 < 2").flow("choose", "no", default=True)
+AWAITED.path("yes", "joined").path("no", "joined")
+SOME = asked("some", AWAITED, happens=[("done", "a", {})])
+
+
+def test_an_inclusive_join_waits_for_a_task_before_a_choice_where_stock_goes_on_without(stock: Any) -> None:
+    assert stock["some"]["waiting"] == ["after", "b"]  # it has passed the join while b still works
+
+    run = ours(SOME)
+    run.done("a")
+    assert run.open == ["b"]
+    run.done("b")
+    run.done("yes")
+    assert run.open == ["after"]
+
+
 # --- size and depth -----------------------------------------------------------------------------------------------
 
 TURNING = Diagram().start().gateway("merge").script("work", "=turns + 1", "turns").gateway("again").end()
