@@ -236,9 +236,15 @@ class Agenda:
 
     def step(self, outcome: Outcome | None) -> Step:
         """What this command asks of the shell, handed over once."""
+        start: tuple[Job, ...] = ()
+        if self.start:
+            start = tuple(self.start)
+            self.start.clear()
+        if not (self.stop or self.arm or self.disarm or self.subscribe or self.unsubscribe or self.broadcast):
+            return Step(self.ledger.take(), start, (), (), (), outcome, self.next_key)  # as nearly always
         return Step(
             self.ledger.take(),
-            _handed_over(self.start),
+            start,
             _handed_over(self.stop),
             _handed_over(self.arm),
             _handed_over(self.disarm),
