@@ -13,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.bench import elements_bench, engine_bench, gateway_bench, machine, table
+from tests.bench import elements_bench, engine_bench, gateway_bench, machine, operational_bench, table
+from tests.bench.served import NotAudited
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "build" / "bench.json"
-GROUPS = ("engine", "elements", "journal", "gateway")
+GROUPS = ("engine", "elements", "journal", "gateway", "operational")
 
 
 def main() -> int:
@@ -34,7 +35,7 @@ def main() -> int:
             if group.startswith(options.only) or options.only.startswith(group):
                 print(f"measuring {group} ...", file=sys.stderr, flush=True)
                 figures |= _MEASURES[group](options.quick, conditions)
-    except (machine.InMemory, gateway_bench.NotAudited) as refused:
+    except (machine.InMemory, NotAudited) as refused:
         print(refused, file=sys.stderr)
         return 1
     figures = {name: figure for name, figure in figures.items() if _wanted(name, options.only)}
@@ -67,18 +68,26 @@ def _gateway(quick: bool, conditions: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
+def _operational(quick: bool, conditions: dict[str, Any]) -> dict[str, float]:
+    plan = operational_bench.QUICK if quick else operational_bench.FULL
+    figures, storage = asyncio.run(operational_bench.measure(plan))
+    conditions |= storage | {"waiting_instances": plan.waiting}
+    return figures
+
+
 _MEASURES: dict[str, Callable[[bool, dict[str, Any]], dict[str, float]]] = {
     "engine": _engine,
     "elements": _elements,
     "journal": _journal,
     "gateway": _gateway,
+    "operational": _operational,
 }
 
 
 def _wanted(name: str, prefix: str) -> bool:
     # The budget and the other processes' CPU time are measured along with the gateway.
     return name.startswith(prefix) or (
-        prefix == "gateway" and not name.startswith(("engine.", "elements.", "journal."))
+        prefix == "gateway" and not name.startswith(("engine.", "elements.", "journal.", "operational."))
     )
 
 
@@ -94,7 +103,10 @@ def _options() -> argparse.Namespace:
         prog="python -m tests.bench", description="Measure speed; writes build/bench.json."
     )
     parser.add_argument(
-        "--only", default="", metavar="PREFIX", help="engine, elements, journal, gateway, or a longer prefix of a key"
+        "--only",
+        default="",
+        metavar="PREFIX",
+        help="engine, elements, journal, gateway, operational, or a longer prefix of a key",
     )
     parser.add_argument("--quick", action="store_true", help="a second per measurement: shows that it runs, no more")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show the change against older figures")

@@ -14,37 +14,25 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import aiohttp
 import psycopg
 
-from engine.demo.gateway import GatewayProcess, free_port
 from engine.local.postgres import EmbeddedPostgres, PostgresConfig
 from engine.local.triton import LocalTriton, TritonConfig
 from tests.bench import machine, sampled
 from tests.bench.noop import NoopReplica
+from tests.bench.served import ROOT, NotAudited, Served, child, children_cpu_s, cpu_s, served
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "bench"
 MODEL = "embed"
 TEXT = "where does the sea keep its shells"
 CONCURRENCY = 16
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-_LOAD_TIMEOUT_S = 120.0
 
-_CONFIG = """\
-processes = "{processes}"
-
-[server]
-port = {port}
-
-[postgres]
-url = "{database_url}"
-
+_SETTINGS = """
 [[replicas]]
 name = "replica"
 grpc = "{grpc}"
@@ -72,22 +60,6 @@ FULL = Plan(seconds=8.0, warmup_s=2.0, repetitions=3)
 QUICK = Plan(seconds=1.0, warmup_s=0.5, repetitions=1)
 
 
-class NotAudited(Exception):
-    """The audit does not hold what clients were answered: the figures would be worth nothing."""
-
-
-@dataclass(frozen=True)
-class Served:
-    """A gateway under test and everything that its CPU time is compared with."""
-
-    gateway: GatewayProcess
-    port: int
-    grpc: str
-    postgres_pid: int
-    replica_pids: Sequence[int]
-    database_url: str
-
-
 async def measure(plan: Plan) -> tuple[dict[str, float], dict[str, Any]]:
     """Flat keys of build/bench.json, and what the storage was. Raises machine.InMemory, NotAudited."""
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -97,26 +69,26 @@ async def measure(plan: Plan) -> tuple[dict[str, float], dict[str, Any]]:
         storage = machine.describe_storage(postgres.home, postgres.url)
         async with LocalTriton(TritonConfig(name="bench", work_dir=FOLDER / "triton", models=(MODEL,))) as triton:
             pids = triton.process_ids()
-            async with _served(postgres, "triton", triton.grpc_url, pids) as served:
-                figures |= await _against_triton(served, plan)
-            async with _served(postgres, "sampled", triton.grpc_url, pids, sampled=True) as served:
-                figures |= await _budget(served, plan, figures["gateway.cpu_ms_per_request"])
-        async with NoopReplica() as noop, _served(postgres, "noop", noop.grpc_url, [noop.pid]) as served:
-            found = await _load(served, CONCURRENCY, plan)
+            async with _governed(postgres, "triton", triton.grpc_url, pids) as gateway:
+                figures |= await _against_triton(gateway, plan)
+            async with _governed(postgres, "sampled", triton.grpc_url, pids, sampling=True) as gateway:
+                figures |= await _budget(gateway, plan, figures["gateway.cpu_ms_per_request"])
+        async with NoopReplica() as noop, _governed(postgres, "noop", noop.grpc_url, [noop.pid]) as gateway:
+            found = await _load(gateway, CONCURRENCY, plan)
             figures |= {f"gateway.noop.c16.{name}": found[name] for name in ("rps", "p50_ms", "p99_ms")}
             figures["gateway.noop.cpu_ms_per_request"] = found["gateway_cpu_ms"]
     return figures, storage
 
 
-async def _against_triton(served: Served, plan: Plan) -> dict[str, float]:
+async def _against_triton(under: Served, plan: Plan) -> dict[str, float]:
     """Concurrency 1 beside direct calls, in turns so that both see the same machine; then concurrency 16."""
     through, direct = [], []
     for _ in range(plan.repetitions):
-        direct.append(await _direct(served.grpc, plan))
-        through.append(await _load_once(served, 1, plan))
+        direct.append(await _direct(under.grpc, plan))
+        through.append(await _load_once(under, 1, plan))
     direct_p50_ms = median(direct)
     one_p50_ms = median(found["p50_ms"] for found in through)
-    many = await _load(served, CONCURRENCY, plan)
+    many = await _load(under, CONCURRENCY, plan)
     return {
         "gateway.triton.c1.direct_p50_ms": direct_p50_ms,
         "gateway.triton.c1.p50_ms": one_p50_ms,
@@ -132,12 +104,12 @@ async def _against_triton(served: Served, plan: Plan) -> dict[str, float]:
     }
 
 
-async def _budget(served: Served, plan: Plan, cpu_ms: float) -> dict[str, float]:
+async def _budget(under: Served, plan: Plan, cpu_ms: float) -> dict[str, float]:
     """The CPU time of one request split by part, in microseconds, scaled to what a request takes unsampled."""
     out = FOLDER / "samples.json"
-    os.kill(served.gateway.pid, signal.SIGUSR1)
-    await _load_once(served, CONCURRENCY, plan)
-    os.kill(served.gateway.pid, signal.SIGUSR2)
+    os.kill(under.gateway.pid, signal.SIGUSR1)
+    await _load_once(under, CONCURRENCY, plan)
+    os.kill(under.gateway.pid, signal.SIGUSR2)
     found = await asyncio.to_thread(_samples, out)
     parts: dict[str, float] = {part: found["parts_s"].get(part, 0.0) for part, _ in sampled.PARTS}
     parts["grpc"] += found["threads_s"]
@@ -159,22 +131,22 @@ def _samples(out: Path) -> dict[str, Any]:
     return found
 
 
-async def _load(served: Served, connections: int, plan: Plan) -> dict[str, float]:
+async def _load(under: Served, connections: int, plan: Plan) -> dict[str, float]:
     """The repetition with the median rate."""
-    runs = [await _load_once(served, connections, plan) for _ in range(plan.repetitions)]
+    runs = [await _load_once(under, connections, plan) for _ in range(plan.repetitions)]
     return sorted(runs, key=lambda run: run["rps"])[len(runs) // 2]
 
 
-async def _load_once(served: Served, connections: int, plan: Plan) -> dict[str, float]:
+async def _load_once(under: Served, connections: int, plan: Plan) -> dict[str, float]:
     body = FOLDER / "body.json"
     body.write_text(json.dumps({"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [TEXT]}]}))
-    before = await _audited(served.database_url)
-    watched = {"gateway": [served.gateway.pid], "replica": served.replica_pids}
-    used_before = {name: sum(map(_cpu_s, pids)) for name, pids in watched.items()}
-    postgres_before = _children_cpu_s(served.postgres_pid)
-    found = await _child(
+    before = await _audited(under.database_url)
+    watched = {"gateway": [under.gateway.pid], "replica": under.replica_pids}
+    used_before = {name: sum(map(cpu_s, pids)) for name, pids in watched.items()}
+    postgres_before = children_cpu_s(under.postgres_pid)
+    found = await child(
         "tests.bench.load",
-        f"--port={served.port}",
+        f"--port={under.port}",
         f"--path=/v2/models/{MODEL}/infer",
         f"--body={body}",
         f"--connections={connections}",
@@ -184,9 +156,9 @@ async def _load_once(served: Served, connections: int, plan: Plan) -> dict[str, 
     answers = found["answers"]
     if found["failures"]:
         raise NotAudited(f"requests failed: {found['failures']}")
-    used = {name: sum(map(_cpu_s, pids)) - used_before[name] for name, pids in watched.items()}
-    postgres_s = _children_cpu_s(served.postgres_pid) - postgres_before
-    after = await _audited(served.database_url)
+    used = {name: sum(map(cpu_s, pids)) - used_before[name] for name, pids in watched.items()}
+    postgres_s = children_cpu_s(under.postgres_pid) - postgres_before
+    after = await _audited(under.database_url)
     if after[0] - before[0] != answers or after[2]:
         raise NotAudited(f"{answers} requests were answered, {after[0] - before[0]} audited, {after[2]} incomplete")
     latencies_us = found["latencies_us"]
@@ -203,7 +175,7 @@ async def _load_once(served: Served, connections: int, plan: Plan) -> dict[str, 
 
 
 async def _direct(grpc: str, plan: Plan) -> float:
-    found = await _child(
+    found = await child(
         "tests.bench.direct",
         f"--address={grpc}",
         f"--model={MODEL}",
@@ -215,44 +187,15 @@ async def _direct(grpc: str, plan: Plan) -> float:
     return float(latencies_us[len(latencies_us) // 2] / 1000)
 
 
-async def _child(module: str, *arguments: str) -> dict[str, Any]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(_LOAD_TIMEOUT_S):
-            output, _ = await process.communicate()
-    except BaseException:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        raise
-    if process.returncode != 0:
-        raise RuntimeError(f"{module} ended with status {process.returncode}")
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
 @asynccontextmanager
-async def _served(
-    postgres: EmbeddedPostgres, name: str, grpc: str, replica_pids: Sequence[int], *, sampled: bool = False
+async def _governed(
+    postgres: EmbeddedPostgres, name: str, grpc: str, replica_pids: Sequence[int], *, sampling: bool = False
 ) -> AsyncIterator[Served]:
     """A gateway with one replica on a database of its own."""
-    database = f"bench_{name}"
-    async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as connection:
-        await connection.execute(f"CREATE DATABASE {database}".encode())
-    database_url = postgres.url.replace("/conch?", f"/{database}?")
-    port = free_port()
-    config = FOLDER / f"{name}.toml"
-    config.write_text(_CONFIG.format(processes=ROOT / "processes", port=port, database_url=database_url, grpc=grpc))
-    launch = ("-m", "tests.bench.sampled", str(FOLDER / "samples.json")) if sampled else ("-m", "engine.cli")
-    gateway = GatewayProcess(config, port, FOLDER / f"{name}.log", [MODEL], launch)
-    async with aiohttp.ClientSession() as http:
-        await gateway.start(http)
-    try:
-        yield Served(gateway, port, grpc, postgres.pid, replica_pids, database_url)
-    finally:
-        await gateway.stop()
+    launch = ("-m", "tests.bench.sampled", str(FOLDER / "samples.json")) if sampling else ("-m", "engine.cli")
+    settings = _SETTINGS.format(grpc=grpc)
+    async with served(postgres, FOLDER, name, settings, models=[MODEL], launch=launch) as gateway:
+        yield replace(gateway, grpc=grpc, replica_pids=replica_pids)
 
 
 async def _audited(url: str) -> tuple[int, int, int]:
@@ -266,27 +209,6 @@ async def _audited(url: str) -> tuple[int, int, int]:
         row = await (await connection.execute(query)).fetchone()
     assert row is not None
     return int(row[0]), int(row[1]), int(row[2])
-
-
-def _cpu_s(pid: int) -> float:
-    """CPU seconds of a live process, all threads (proc(5), stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-
-
-def _children_cpu_s(pid: int) -> float:
-    """CPU seconds of a process and of its children, ended and collected ones included."""
-    total_s = 0.0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it ended meanwhile
-        if int(fields[1]) == pid:
-            total_s += (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-        elif int(stat.parent.name) == pid:
-            total_s += sum(int(fields[at]) for at in (11, 12, 13, 14)) / _CLOCK_TICKS
-    return total_s
 
 
 def main(plan: Plan = FULL) -> None:

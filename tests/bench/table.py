@@ -26,6 +26,9 @@ TARGETS: Mapping[str, Target] = {
     "engine.lifecycle_per_s": Target(2500),
     "engine.chain300_ratio": Target(40),
     "gateway.triton.c16.rps": Target(600),
+    "operational.work.c16.per_s": Target(250),
+    "operational.work.c1.p50_ms": Target(5, at_least=False),
+    "operational.message.correlated_per_s": Target(300),
 }
 # CPU time of one audited request in the gateway, microseconds: what each part was given beforehand.
 BUDGET_US: Mapping[str, float] = {
