@@ -270,6 +270,73 @@ class ActivityEnded(NamedTuple):
     variables: Variables | None = None  # every variable that this activity changed, after output mapping
     scope_key: Key | None = None  # of the activity around it (sub-process, body, called process); null: the instance
     process_id: str | None = None  # of the called process that it is part of; null: the instance's own
+    loop_counter: int | None = None  # which item of a multi-instance body, from 1
+
+
+class TryFailed(NamedTuple):
+    """A try of a job failed for a technical reason, or with an error that no event catches."""
+
+    activity_instance_key: Key
+    element_id: str
+    job_key: Key
+    queued_at_us: int
+    started_at_us: int
+    finished_at_us: int
+    try_no: int  # 1-based, of its activity
+    retries: int  # tries that are left
+    error_code: str
+    message: str
+    again_at_us: int | None  # when the next try is due; null: the incident that follows stands in its way
+    variables: Variables  # that the worker left behind, local to the activity
+    scope_key: Key | None  # as in ActivityEnded
+    process_id: str | None
+
+
+class EventTaken(NamedTuple):
+    """A message or a signal reached a subscription, of an activity or of an event sub-process in a scope."""
+
+    activity_instance_key: Key | None  # null: it starts an event sub-process
+    element_id: str  # of the catching event or receive task
+    kind: Literal["message", "signal"]
+    name: str
+    correlation_key: str | None
+    subscription_key: Key
+    event_key: Key  # of the message or of the broadcast
+    variables: Variables  # that it brought
+    scope_key: Key | None
+    process_id: str | None
+
+
+class SignalThrown(NamedTuple):
+    activity_instance_key: Key
+    element_id: str
+    name: str
+    event_key: Key  # of the broadcast; whoever takes it says the same
+    variables: Variables
+    scope_key: Key | None
+    process_id: str | None
+
+
+class VariablesWritten(NamedTuple):
+    """Somebody outside wrote variables at an activity, or without one at the process in `scope_key`."""
+
+    activity_instance_key: Key | None
+    element_id: str | None
+    variables: Variables
+    local: bool
+    scope_key: Key | None
+    process_id: str | None
+
+
+class RetriesGiven(NamedTuple):
+    """Somebody outside said how many tries a job has left."""
+
+    activity_instance_key: Key
+    element_id: str
+    job_key: Key
+    retries: int
+    scope_key: Key | None
+    process_id: str | None
 
 
 class AttemptMade(NamedTuple):
@@ -318,11 +385,17 @@ class InstanceEnded(NamedTuple):
     ended_at_us: int
     attempts: int
     activities: int
+    answered: bool = True  # whether a client waited for this
 
 
 Fact: TypeAlias = (
     InstanceStarted
     | ActivityEnded
+    | TryFailed
+    | EventTaken
+    | SignalThrown
+    | VariablesWritten
+    | RetriesGiven
     | AttemptMade
     | DecisionMade
     | UsageMeasured

@@ -14,7 +14,7 @@ from engine.core.due import following
 from engine.core.evaluation import EvaluationFailed, correlation_key, due, event_name, first_of_cycle, truth
 from engine.core.flow_scope import FlowScope
 from engine.core.jobs import start_job
-from engine.records import Key, Subscription, Timer, Variables
+from engine.records import EventReceived, Key, Subscription, Timer, Variables
 
 if TYPE_CHECKING:
     from engine.core.course import Course
@@ -93,13 +93,14 @@ def timer_fired(course: Course, key: Key) -> None:
     _caught(course, wait, {})
 
 
-def received(course: Course, key: Key, variables: Variables) -> None:
+def received(course: Course, came: EventReceived) -> None:
     """A message or a signal has come for a subscription."""
-    wait = course.agenda.waits[key]
+    wait = course.agenda.waits[came.subscription_key]
     assert isinstance(wait.record, Subscription)
+    course.agenda.ledger.event_taken(wait.activity or wait.scope, wait.record, came.event_key, came.variables)
     if wait.record.interrupting:
-        course.agenda.drop_wait(key)
-    _caught(course, wait, variables)
+        course.agenda.drop_wait(came.subscription_key)
+    _caught(course, wait, came.variables)
 
 
 def conditions_met(course: Course) -> bool:

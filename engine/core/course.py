@@ -307,6 +307,8 @@ class Course:
         catcher = catching.find(self, activity, EventKind.ERROR, code)
         if catcher is None:
             job = phase == "job"
+            if job:
+                self.agenda.ledger.try_failed(activity, code, message, None, {})
             said = f"no boundary event catches {code}: {message}" if job else f"nothing catches {code}, {message}"
             return self.incident(activity, Code.UNHANDLED_BPMN_ERROR, said, phase)
         caught = Caught(self.agenda.at_us, variables)

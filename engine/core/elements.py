@@ -76,7 +76,9 @@ def _throw_signal(course: Course, activity: Activity) -> bool | None:
     except EvaluationFailed as failure:
         return course.incident(activity, Code.EXPRESSION_FAILED, str(failure))
     agenda = course.agenda
-    agenda.broadcast.append(Signal(agenda.mint(), activity.node.id, name, activity.local))
+    signal = Signal(agenda.mint(), activity.node.id, name, activity.local)
+    agenda.broadcast.append(signal)
+    agenda.ledger.signal_thrown(activity, signal)
     return course.complete(activity, {})
 
 

@@ -5,14 +5,16 @@ Called by the instance while it applies one command.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from engine.core.activity import Activity
 from engine.records import (
     ActivityEnded,
     AttemptMade,
     Command,
     Decision,
     DecisionMade,
+    EventTaken,
     Fact,
     IncidentEnded,
     IncidentRaised,
@@ -22,19 +24,39 @@ from engine.records import (
     Key,
     Outcome,
     Record,
+    RetriesGiven,
+    Signal,
+    SignalThrown,
     Start,
+    Subscription,
+    TryFailed,
     UsageMeasured,
+    Variables,
+    VariablesWritten,
 )
 
 if TYPE_CHECKING:
-    from engine.core.activity import Activity
     from engine.core.flow_scope import FlowScope
+
+# Engines whose facts said less. An instance that one of them began is told in its words to the end, whoever goes on
+# with it: the positions of its rows are in the audit.
+_SAID_LESS: Final = frozenset({"0.1.0"})
 
 
 class Ledger:
     """The records of one instance: two number lines and the counts that the closing row repeats."""
 
-    __slots__ = ("activities", "at_us", "attempts", "commands", "facts", "pending", "started_at_us")
+    __slots__ = (
+        "activities",
+        "answered",
+        "at_us",
+        "attempts",
+        "commands",
+        "facts",
+        "pending",
+        "says_less",
+        "started_at_us",
+    )
 
     def __init__(self) -> None:
         self.commands = 0
@@ -43,6 +65,8 @@ class Ledger:
         self.attempts = 0
         self.at_us = 0
         self.started_at_us = 0
+        self.answered = True
+        self.says_less = False
         self.pending: list[Record] = []
 
     def take(self) -> tuple[Record, ...]:
@@ -62,6 +86,8 @@ class Ledger:
 
     def instance_started(self, start: Start) -> None:
         self.started_at_us = self.at_us
+        self.says_less = start.engine_version in _SAID_LESS
+        self.answered = start.online or self.says_less
         self._fact(InstanceStarted(start))
 
     def job_ended(self, activity: Activity, report: JobReport) -> None:
@@ -76,9 +102,11 @@ class Ledger:
             self._fact(UsageMeasured(key, element_id, self.attempts, usage))
 
     def activity_ended(self, activity: Activity, error_code: str | None, message: str | None) -> None:
-        node, outer = activity.node, activity.outer
+        node, outer, job, index = activity.node, activity.outer, activity.job, activity.index
         job_key = queued = started = finished = None
-        if activity.report is not None:
+        if job is not None and not self.says_less:  # nobody waits for its report
+            job_key = job.key
+        elif activity.report is not None:
             job_key, report = activity.report
             queued, started, finished = report.queued_at_us, report.started_at_us, report.finished_at_us
         self.activities += 1
@@ -101,8 +129,44 @@ class Ledger:
                 activity.written,
                 outer.fact_key,
                 outer.fact_process_id,
+                None if index is None or self.says_less else index + 1,
             )
         )
+
+    def try_failed(
+        self, activity: Activity, error_code: str, message: str, again_at_us: int | None, variables: Variables
+    ) -> None:
+        """The job of an activity that has just ended was no success."""
+        if self.says_less or activity.report is None:
+            return
+        job_key, report = activity.report
+        job = job_key, report.queued_at_us, report.started_at_us, report.finished_at_us, activity.tries
+        said = activity.retries, error_code, message, again_at_us, variables
+        self._fact(TryFailed(activity.key, activity.node.id, *job, *said, *_place(activity)[2:]))
+
+    def event_taken(
+        self, holder: Activity | FlowScope, subscription: Subscription, event_key: Key, variables: Variables
+    ) -> None:
+        if self.says_less:
+            return
+        key, _, scope_key, process_id = _place(holder)
+        kind, name, correlation_key = subscription.kind, subscription.name, subscription.correlation_key
+        event = subscription.element_id, kind, name, correlation_key, subscription.key, event_key, variables
+        self._fact(EventTaken(key, *event, scope_key, process_id))
+
+    def signal_thrown(self, activity: Activity, signal: Signal) -> None:
+        if not self.says_less:
+            event = signal.name, signal.key, signal.variables
+            self._fact(SignalThrown(activity.key, activity.node.id, *event, *_place(activity)[2:]))
+
+    def variables_written(self, holder: Activity | FlowScope, variables: Variables, local: bool) -> None:
+        if not self.says_less:
+            key, element_id, scope_key, process_id = _place(holder)
+            self._fact(VariablesWritten(key, element_id, variables, local, scope_key, process_id))
+
+    def retries_given(self, activity: Activity, job_key: Key, retries: int) -> None:
+        if not self.says_less:
+            self._fact(RetriesGiven(activity.key, activity.node.id, job_key, retries, *_place(activity)[2:]))
 
     def process_ended(self, scope: FlowScope, state: str) -> None:
         """A called process is over: its own row, as the activity instance that it is inside its caller."""
@@ -147,8 +211,16 @@ class Ledger:
                 self.at_us,
                 self.attempts,
                 self.activities,
+                self.answered,
             )
         )
+
+
+def _place(holder: Activity | FlowScope) -> tuple[Key | None, str | None, Key | None, str | None]:
+    """The activity and its element, if it is one; then the activity instance and the called process around it."""
+    if isinstance(holder, Activity):
+        return holder.key, holder.node.id, holder.outer.fact_key, holder.outer.fact_process_id
+    return None, None, holder.fact_key, holder.fact_process_id
 
 
 def _text(value: object) -> str | None:

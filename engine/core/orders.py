@@ -52,11 +52,13 @@ def carry_out(course: Course, command: Command) -> None:
         case TimerFired():
             catching.timer_fired(course, command.timer_key)
         case EventReceived():
-            catching.received(course, command.subscription_key, command.variables)
+            catching.received(course, command)
         case VariablesSet():
             _variables_set(course, command)
         case RetriesSet():
-            course.activity_of_job(command.job_key).retries = command.retries
+            activity = course.activity_of_job(command.job_key)
+            activity.retries = command.retries
+            course.agenda.ledger.retries_given(activity, command.job_key, command.retries)
         case IncidentResolved():
             _incident_resolved(course, course.agenda.incidents[command.incident_key])
         case Cancel():
@@ -102,15 +104,19 @@ def _job_failed(course: Course, command: JobFailed) -> None:
         activity.retries = command.retries
     else:
         activity.retries = activity.retries - 1 if command.retryable else 0
+    ledger, failure = course.agenda.ledger, (command.error_code, command.message)
     if activity.retries <= 0:
+        ledger.try_failed(activity, *failure, None, command.variables)
         code = Code.NO_RETRIES_LEFT if command.retryable else Code.TASK_FAULT
         tries = f"try {activity.tries} of {activity.node.retries}"
         course.incident(activity, code, f"{command.error_code}: {command.message} ({tries})", "job")
-    elif command.back_off_ms is not None:
-        catching.try_again_at(course, activity, course.agenda.at_us + command.back_off_ms * 1000)
+        return
+    if command.back_off_ms is not None:
+        again_at_us = course.agenda.at_us + command.back_off_ms * 1000
     else:
-        jitter = Chance(course.key, activity).number()
-        catching.try_again_at(course, activity, course.agenda.at_us + job_back_off_us(activity.tries, jitter))
+        again_at_us = course.agenda.at_us + job_back_off_us(activity.tries, Chance(course.key, activity).number())
+    ledger.try_failed(activity, *failure, again_at_us, command.variables)
+    catching.try_again_at(course, activity, again_at_us)
 
 
 def _error_thrown(course: Course, command: BpmnErrorThrown) -> None:
@@ -123,6 +129,7 @@ def _error_thrown(course: Course, command: BpmnErrorThrown) -> None:
 
 def _variables_set(course: Course, command: VariablesSet) -> None:
     holder = course.holder_of(command.scope_key)
+    course.agenda.ledger.variables_written(holder, command.variables, command.local)
     if isinstance(holder, Activity) and command.local:
         holder.keep(command.variables)
     else:

@@ -9,21 +9,28 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 from engine.errors import meaning_of
 from engine.records import (
     ActivityEnded,
     AttemptMade,
     DecisionMade,
+    EventTaken,
     IncidentEnded,
     IncidentRaised,
     InstanceEnded,
     InstanceStarted,
     Key,
     Refusal,
+    RetriesGiven,
+    SignalThrown,
     Start,
+    TryFailed,
     UsageMeasured,
+    Variables,
+    VariablesWritten,
 )
 from engine.store import binary
 from engine.store.binary import NULL, PG_EPOCH_US, bigint, boolean, instant, integer, jsonb, label, numeric, text
@@ -45,6 +52,7 @@ from engine.store.columns import (
 )
 from engine.store.json_text import dumps
 
+_NOTHING: Variables = MappingProxyType({})
 _span = struct.Struct(">iqiqiq").pack
 _four = struct.Struct(">iqiqiqiq").pack
 
@@ -100,7 +108,7 @@ def _activity_ended(fact: ActivityEnded) -> bytes:
     (
         key, element_id, element_type, element_name, state, started_at_us, ended_at_us,
         job_key, queued, job_started, job_finished, error_code, message, taken_flow_ids, variables,
-        scope_key, process_id,
+        scope_key, process_id, loop_counter,
     ) = fact
     return b"".join(
         (
@@ -111,7 +119,8 @@ def _activity_ended(fact: ActivityEnded) -> bytes:
             _AT_THE_TOP if scope_key is None and process_id is None else bigint(scope_key) + label(process_id),
             _NO_ERROR_REST if error_code is None and message is None
             else label(error_code) + text(message) + NULL + _ACTIVITY_REST,
-            NULL if variables is None else jsonb(dumps(variables)), NULL,
+            NULL if variables is None else jsonb(dumps(variables)),
+            NULL if loop_counter is None else jsonb(b'{"loop_counter":%d}' % loop_counter),
         )
     )
 
@@ -120,6 +129,56 @@ def _job(key: Key, queued: int | None, started: int | None, finished: int | None
     if queued is None or started is None or finished is None:
         return bigint(key) + instant(queued) + instant(started) + instant(finished)
     return _four(8, key, 8, queued - PG_EPOCH_US, 8, started - PG_EPOCH_US, 8, finished - PG_EPOCH_US)
+
+
+_TOLD_GAP = NULL * 2 + NO_LIFECYCLE
+_TOLD_REST = NULL * 3 + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL
+_Told: TypeAlias = TryFailed | EventTaken | SignalThrown | VariablesWritten | RetriesGiven
+
+
+def _told(
+    kind: str, fact: _Told, *, job: bytes = _NO_TIMES, error: bytes = NO_ERROR, try_no: int | None = None,
+    variables: Variables = _NOTHING, details: Variables = _NOTHING,
+) -> bytes:
+    """A row of what happened at an activity or a scope while it went on."""
+    return b"".join(
+        (
+            label(kind), NO_REQUEST, bigint(fact.activity_instance_key), label(fact.element_id), _TOLD_GAP,
+            job, NULL, bigint(fact.scope_key), label(fact.process_id), error, NO_COUNTS, integer(try_no), _TOLD_REST,
+            jsonb(dumps(variables)) if variables else NULL, jsonb(dumps(details)) if details else NULL,
+        )
+    )
+
+
+def _try_failed(fact: TryFailed) -> bytes:
+    again = {} if fact.again_at_us is None else {"again_at_us": fact.again_at_us}
+    return _told(
+        "job_failed", fact, try_no=fact.try_no, variables=fact.variables, details={"retries": fact.retries, **again},
+        job=_job(fact.job_key, fact.queued_at_us, fact.started_at_us, fact.finished_at_us),
+        error=label(fact.error_code) + text(fact.message) + NULL,
+    )
+
+
+def _event_taken(fact: EventTaken) -> bytes:
+    about = {"event": fact.kind, "name": fact.name, "event_key": str(fact.event_key)}
+    about["subscription_key"] = str(fact.subscription_key)
+    if fact.correlation_key is not None:
+        about["correlation_key"] = fact.correlation_key
+    return _told("event_received", fact, variables=fact.variables, details=about)
+
+
+def _signal_thrown(fact: SignalThrown) -> bytes:
+    about = {"event": "signal", "name": fact.name, "event_key": str(fact.event_key)}
+    return _told("signal_thrown", fact, variables=fact.variables, details=about)
+
+
+def _variables_written(fact: VariablesWritten) -> bytes:
+    return _told("variables_set", fact, variables=fact.variables, details={"local": True} if fact.local else _NOTHING)
+
+
+def _retries_given(fact: RetriesGiven) -> bytes:
+    job = bigint(fact.job_key) + NULL * 3
+    return _told("retries_set", fact, job=job, details={"retries": fact.retries})
 
 
 _ATTEMPT = label("attempt") + NO_REQUEST
@@ -211,10 +270,10 @@ _ENDED_REST = NO_CALL + NO_ATTEMPT + NO_DECISION + NO_USAGE + NULL * 2  # then c
 
 def _instance_ended(fact: InstanceEnded) -> bytes:
     started, ended = fact.started_at_us - PG_EPOCH_US, fact.ended_at_us - PG_EPOCH_US
-    http_status = 200 if fact.error_code is None else meaning_of(fact.error_code).http_status
+    status = 200 if fact.error_code is None else meaning_of(fact.error_code).http_status
     return b"".join(
         (
-            _ENDED, binary.int2(2, http_status), NULL * 2, label(fact.end_element_id), NULL * 2,
+            _ENDED, binary.int2(2, status) if fact.answered else NULL, NULL * 2, label(fact.end_element_id), NULL * 2,
             label(fact.state), _span(8, started, 8, ended, 8, ended - started), NO_JOB,
             label(fact.error_code), text(fact.message), NULL,
             _int4(4, fact.attempts), _int4(4, fact.activities), _ENDED_REST,
@@ -268,6 +327,11 @@ BODY_OF: Final[dict[type[Any], Callable[[Any], bytes]]] = {
     UsageMeasured: _usage_measured,
     IncidentRaised: _incident_raised,
     IncidentEnded: _incident_ended,
+    TryFailed: _try_failed,
+    EventTaken: _event_taken,
+    SignalThrown: _signal_thrown,
+    VariablesWritten: _variables_written,
+    RetriesGiven: _retries_given,
     InstanceEnded: _instance_ended,
     Refusal: _refusal,
 }
