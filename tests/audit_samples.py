@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from engine import __version__
 from engine.api.exchange import mint_request_id
 from engine.bpmn import parse
 from engine.bpmn.spiff import Program
@@ -100,7 +101,7 @@ def live(
         **(variables or {}),
     }
     start = Start(
-        source.reserve(), definition, "0.1.0", REQUEST_ID, tags or Tags("acme", "search", "answer"), given, True
+        source.reserve(), definition, __version__, REQUEST_ID, tags or Tags("acme", "search", "answer"), given, True
     )
     instance = ProcessInstance(program())
     steps = []
@@ -181,7 +182,7 @@ def operational(
     (`incident`: open, resolved or ended), and the end (`ended`: its state) if it has one."""
     definition, called = DefinitionRef(8, process_id, 2, "ab" * 32), DefinitionRef(9, "called", 1, "cd" * 32)
     at_us = time.time_ns() // 1000
-    start = Start(source.reserve(), definition, "0.1.0", REQUEST_ID, Tags("acme"), variables or {}, False)
+    start = Start(source.reserve(), definition, __version__, REQUEST_ID, Tags("acme"), variables or {}, False)
     start = start._replace(
         calls=(CallTarget(definition.content_hash, "call", called),),
         business_id=business_id,

@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
+from engine import __version__
 from engine.bpmn.definition import (
     Binding,
     CalledDecision,
@@ -332,4 +333,4 @@ def start_command(
     """A Start of a definition, as the gateway would send it."""
     reference = DefinitionRef(1, definition.process_id, 1, definition.content_hash)
     request_id = "0190a3c0-0000-7000-8000-000000000000"
-    return Start(key, reference, "0.1.0", request_id, Tags(), variables or {}, online, max_activity_instances)
+    return Start(key, reference, __version__, request_id, Tags(), variables or {}, online, max_activity_instances)

@@ -16,8 +16,13 @@ from engine.store.queries import StoredInstance
 _STEP = (
     *("position", "activity_instance_key", "element_id", "element_type", "element_name", "state", "started_at"),
     *("ended_at", "duration_us", "job_key", "job_queued_at", "job_started_at", "job_finished_at", "taken_flow_ids"),
-    *("error_code", "message", "variables"),
+    *("error_code", "message", "variables", "details"),
 )
+_FAILED_TRY = (
+    *("position", "activity_instance_key", "element_id", "job_key", "job_queued_at", "job_started_at"),
+    *("job_finished_at", "attempt_no", "error_code", "message", "variables", "details"),
+)
+_BETWEEN = ("position", "activity_instance_key", "element_id", "job_key", "variables", "details")
 _ATTEMPT = (
     *("position", "element_id", "attempt_no", "replica", "pool", "model", "model_version", "protocol", "outcome"),
     *("sent_at", "first_chunk_at", "first_token_at", "last_token_at", "done_at", "chunks", "input_tokens"),
@@ -34,7 +39,7 @@ _KEYS = frozenset(("activity_instance_key", "job_key", "incident_key"))
 
 
 def instance_document(stored: StoredInstance) -> dict[str, Any]:
-    """Every step, attempt, decision, variable change, usage and incident, in order.
+    """Every step, failed try, event, change from outside, attempt, decision, usage and incident, in order.
 
     Keys are decimal strings, instants ISO 8601 with microseconds, money and quantities decimal strings.
     """
@@ -58,6 +63,11 @@ def instance_document(stored: StoredInstance) -> dict[str, Any]:
         "message": ended.get("message") if ended else None,
         "variables": _plain(start.variables),
         "steps": _picked(stored.facts, "activity", _STEP),
+        "failed_tries": _picked(stored.facts, "job_failed", _FAILED_TRY),
+        "events_received": _picked(stored.facts, "event_received", _BETWEEN),
+        "signals_thrown": _picked(stored.facts, "signal_thrown", _BETWEEN),
+        "variables_set": _picked(stored.facts, "variables_set", _BETWEEN),
+        "retries_set": _picked(stored.facts, "retries_set", _BETWEEN),
         "attempts": _picked(stored.facts, "attempt", _ATTEMPT),
         "decisions": _picked(stored.facts, "decision", _DECISION),
         "usage": _picked(stored.facts, "usage", _USAGE),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.store.queries import StoredInstance
 
 Fact = Mapping[str, Any]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHARES_SHOWN = 3
 _BODY = "MULTI_INSTANCE_BODY"
 # What is told of an element that completed. Starts, ends, gateways and what only passes a token on go without saying.
@@ -41,19 +42,29 @@ def tell(stored: StoredInstance) -> list[str]:
     sentences = [*_arrival(stored)]
     attempts: list[Fact] = []
     decisions: list[Fact] = []
-    repeated = _repeated(stored)
+    repeated, names = _repeated(stored), _names(stored)
     for fact in stored.facts:
         match fact["kind"]:
             case "attempt":
                 attempts.append(fact)
             case "decision":
                 decisions.append(fact)
+            case "job_failed":
+                name = names[fact["activity_instance_key"]]
+                sentences += [*_work(name, decisions, attempts), _failure(name, fact)]
+                attempts, decisions = [], []
+            case "event_received" | "signal_thrown" | "variables_set" | "retries_set":
+                key = fact.get("activity_instance_key")
+                if key not in repeated:
+                    sentences.append(_between(names[key], fact))
             case "activity":
                 if fact.get("activity_instance_key") not in repeated or fact["state"] == "failed":
                     sentences += _activity(fact, decisions, attempts)
                 attempts, decisions = [], []
             case "incident":
                 sentences.append(f"An incident was raised: {fact['error_code']}, {fact['message']}.")
+            case "incident_ended" if fact["state"] == "resolved":
+                sentences.append(f"The incident of {names[fact['activity_instance_key']]} was resolved.")
     sentences += _usage(stored)
     sentences += _time_split(stored)
     sentences.append(_ending(stored))
@@ -128,10 +139,7 @@ def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterat
     name, took = fact["element_name"] or fact["element_id"], duration(fact.get("duration_us", 0))
     if fact.get("called_process_id") is not None:
         name = f"{name}” of the called process “{fact['called_process_id']}"
-    for each in decisions:
-        yield f"“{name}” chose {each.get('chosen') or 'nothing'}: {each['reason']}."
-    for each in attempts:
-        yield _attempt(name, each)
+    yield from _work(f"“{name}”", decisions, attempts)
     if attempts or decisions:
         return
     kind = fact["element_type"]
@@ -140,6 +148,53 @@ def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterat
         yield f"“{name}” ended without completing after {took}{why}."
     elif kind in _SAID:
         yield f"“{name}” {_SAID[kind].format(took)}{_noted(fact.get('variables') or {})}."
+
+
+def _work(name: str, decisions: list[Fact], attempts: list[Fact]) -> Iterator[str]:
+    for each in decisions:
+        yield f"{name} chose {each.get('chosen') or 'nothing'}: {each['reason']}."
+    for each in attempts:
+        yield _attempt(name, each)
+
+
+def _names(stored: StoredInstance) -> dict[int | None, str]:
+    """Activity instances by the names of their elements; an open one by its element's id."""
+    names = {fact.get("activity_instance_key"): fact.get("element_id") for fact in stored.facts}
+    for fact in stored.facts:
+        if fact["kind"] == "activity" and fact["element_name"]:
+            names[fact["activity_instance_key"]] = fact["element_name"]
+    return {key: f"“{name}”" for key, name in names.items()}
+
+
+def _failure(name: str, fact: Fact) -> str:
+    again_at_us, left = fact["details"].get("again_at_us"), fact["details"]["retries"]
+    said = (
+        f"{name} failed at try {fact['attempt_no']}: {fact['error_code']}, {fact.get('message') or 'no reason given'}"
+    )
+    if again_at_us is None:
+        return f"{said}; it was not tried again by itself."
+    wait = duration(again_at_us - _between_us(_EPOCH, fact["recorded_at"]))
+    return f"{said}; the next try was due {wait} later, with {_tries(left)} left."
+
+
+def _between(name: str, fact: Fact) -> str:
+    """What reached a step, or left it, while the instance went on."""
+    details, variables = fact.get("details", {}), ", ".join(fact.get("variables", ())) or "nothing"
+    match fact["kind"]:
+        case "event_received":
+            key = f" for “{details['correlation_key']}”" if "correlation_key" in details else ""
+            return f"The {details['event']} “{details['name']}”{key} reached “{fact['element_id']}” with {variables}."
+        case "signal_thrown":
+            return f"{name} threw the signal “{details['name']}” with {variables}."
+        case "variables_set":
+            at = f" at {name}" if "element_id" in fact else ""
+            return f"Somebody outside wrote {variables}{at}{', for that step alone' if at and details else ''}."
+        case _:
+            return f"Somebody outside gave the job of {name} {_tries(details['retries'])}."
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
 
 
 def _noted(variables: Mapping[str, Any]) -> str:
@@ -158,7 +213,7 @@ def _noted(variables: Mapping[str, Any]) -> str:
 
 def _attempt(name: str, fact: Fact) -> str:
     took = duration(_between_us(fact["sent_at"], fact["done_at"]))
-    said = f"Attempt {fact['attempt_no']} (“{name}”) on {fact['replica']}, model {fact['model']}"
+    said = f"Attempt {fact['attempt_no']} ({name}) on {fact['replica']}, model {fact['model']}"
     if fact["outcome"] == "ok":
         first = fact.get("first_token_at")
         tokens = f", first token after {duration(_between_us(fact['sent_at'], first))}" if first else ""

@@ -77,7 +77,12 @@ async def _compare(settings: Settings, key: Key | str) -> Comparison:
 
 def _print(compared: Comparison) -> None:
     if compared.engine_version != __version__:
-        click.echo(f"warning: recorded by engine {compared.engine_version}, replayed by {__version__}", err=True)
+        click.echo(
+            f"warning: engine {compared.engine_version} began this instance, and engine {__version__} replays it; where"
+            f" they behave differently, rows differ that nobody has changed: only engine {compared.engine_version}"
+            " can prove it",
+            err=True,
+        )
     for difference in compared.differences:
         click.echo(str(difference))
     if compared.refused:

@@ -128,6 +128,7 @@ record = Table(
         "job_key",
         postgresql_where=text("kind = 'activity' AND NOT online AND job_key IS NOT NULL"),
     ),
+    Index("record_failed_job_idx", "job_key", postgresql_where=text("kind = 'job_failed'")),
     Index("record_incident_idx", "incident_key", postgresql_where=text("kind = 'incident'")),
     comment="Append-only: every command (position < 0) and fact (position > 0) of every process instance.",
     postgresql_partition_by="RANGE (day)",

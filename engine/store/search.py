@@ -98,7 +98,7 @@ _ROOT_OF_ACTIVITY = text("""
 _ROOT_OF_JOB = text("""
     SELECT process_instance_key FROM record
     WHERE job_key = :key AND kind = 'activity' AND NOT online AND job_key IS NOT NULL AND day <= :day
-    LIMIT 1
+    UNION SELECT process_instance_key FROM record WHERE job_key = :key AND kind = 'job_failed' AND day <= :day
 """)
 _ROOT_OF_INCIDENT = text("""
     SELECT process_instance_key FROM record WHERE incident_key = :key AND kind = 'incident' AND day <= :day LIMIT 1
@@ -121,8 +121,8 @@ class InstanceFilter(NamedTuple):
     """Everything that is given must hold; what is null or empty does not matter.
 
     `states`: active, completed, terminated, aborted. Only `active` alone: operational instances that are open; online
-    ones live too short to be asked for. `variables`: names with the value that was last written to them by the start
-    or by an activity; what a person has set is no row of its own and only a replay tells.
+    ones live too short to be asked for. `variables`: names with the value that was last written to them by the start,
+    by an activity or from outside; what was written local to an activity does not count.
     """
 
     keys: Collection[Key] = ()
@@ -284,7 +284,7 @@ class Search:
         return await self._root(_ROOT_OF_ACTIVITY, key)
 
     async def root_of_job(self, key: Key) -> Key | None:
-        """The operational instance that a job was part of, once its activity has ended."""
+        """The instance of a job that has failed, or whose activity has ended in an operational instance."""
         return await self._root(_ROOT_OF_JOB, key)
 
     async def root_of_incident(self, key: Key) -> Key | None:
@@ -391,6 +391,8 @@ def _last_written(number: int) -> str:
     return f"""(
         SELECT r.variables -> :variable_{number} FROM record r
         WHERE r.process_instance_key = s.process_instance_key AND r.day = s.day AND r.position > 0
+          AND (r.kind IN ('instance_started', 'activity') OR r.kind = 'variables_set'
+              AND (r.activity_instance_key IS NULL OR r.details IS NULL))
           AND jsonb_exists(r.variables, :variable_{number})
         ORDER BY r.position DESC
         LIMIT 1

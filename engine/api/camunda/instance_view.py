@@ -20,6 +20,7 @@ from engine.store.queries import StoredInstance
 
 PROCESS = ElementType.PROCESS.value
 USER_TASK = ElementType.USER_TASK.value
+_JOB_STATES = {"completed": "COMPLETED", "failed": "ERROR_THROWN"}  # of its activity; any other: it was stopped
 
 Row = Mapping[str, Any]
 
@@ -76,6 +77,7 @@ class InstanceView:
         self._end = next((row for row in stored.facts if row["kind"] == "instance_ended"), None)
         if self._end is not None:
             self._open = {}
+        self._failures = {row["job_key"]: row for row in stored.facts if row["kind"] == "job_failed"}
         self._over = {row["incident_key"] for row in stored.facts if row["kind"] == "incident_ended"}
         self.places = InstancePlaces(self.key, stored.start, self._read_places(), definitions)
 
@@ -287,29 +289,47 @@ class InstanceView:
                 )
         yield from self._failed_jobs()
         for row, owner, node in self._ended_jobs():
-            if row["element_type"] != USER_TASK:
-                thrown = row.get("error_code")
+            if row["element_type"] != USER_TASK and row["job_key"] not in self._failures:
                 yield items.job_item(
                     owner,
                     key=row["job_key"],
                     topic="" if node is None else node.topic or "",
-                    state="COMPLETED" if row["state"] == "completed" else "ERROR_THROWN" if thrown else "CANCELED",
+                    state=_JOB_STATES.get(row["state"], "CANCELED"),
                     element_id=row["element_id"],
                     activity_key=row["activity_instance_key"],
                     headers={} if node is None else node.headers,
                     retries=0 if node is None else node.retries,
                     created_at=row.get("job_queued_at", row["started_at"]),
                     ended_at=row["ended_at"],
-                    error_code=thrown,
+                    error_code=row.get("error_code"),
                     message=row.get("message"),
                 )
 
     def _failed_jobs(self) -> Iterator[Item]:
-        """Those whose tries are spent: their incident waits for a person."""
+        """Tries that failed, each a job of its own. An older engine told only of those whose incident is open."""
+        for row in self._failures.values():
+            owner = self.places.owner_of(row["activity_instance_key"])
+            node = self.node(owner, row["element_id"])
+            yield items.job_item(
+                owner,
+                key=row["job_key"],
+                topic="" if node is None else node.topic or "",
+                state="FAILED",
+                element_id=row["element_id"],
+                activity_key=row["activity_instance_key"],
+                headers={} if node is None else node.headers,
+                retries=row["details"]["retries"],
+                created_at=row["job_queued_at"],
+                ended_at=row["job_finished_at"],
+                error_code=row["error_code"],
+                message=row.get("message"),
+            )
         for incident in self._open_incidents():
             owner = self.places.owner_of(incident.activity_instance_key)
             node = self.node(owner, incident.element_id)
-            if incident.job_key is not None and node is not None and node.topic is not None:
+            if incident.job_key is None or incident.job_key in self._failures:
+                continue
+            if node is not None and node.topic is not None:
                 yield items.job_item(
                     owner,
                     key=incident.job_key,
