@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,8 @@ from engine.api.narrative import _usage, tell, walked
 from engine.records import DefinitionRef, Start, Tags
 from engine.store.command_log import LoggedCommand
 from engine.store.queries import StoredInstance
+
+AT = datetime(2030, 1, 31, tzinfo=UTC)
 
 
 def usage(quantity: int, cost_usd: str | None, *, billable: bool) -> dict[str, Any]:
@@ -100,3 +103,57 @@ def test_a_step_of_a_called_process_says_whose_it_is_and_is_not_on_the_callers_p
 def test_on_the_picture_a_multi_instance_ran_once_for_each_item_and_as_long_as_all_of_them() -> None:
     assert walked(instance(*ITEMS, BODY)) == ({"each": (3, 2_000)}, {"out": 1}, frozenset())
     assert walked(instance(BODY)) == ({"each": (0, 2_000)}, {"out": 1}, frozenset())
+
+
+# --- what happens while an instance goes on ----------------------------------------------------------------------
+
+
+def between(kind: str, key: int | None, element_id: str | None = None, **more: Any) -> dict[str, Any]:
+    fact = {"kind": kind, "activity_instance_key": key, "element_id": element_id, "recorded_at": AT} | more
+    return {name: value for name, value in fact.items() if value is not None}
+
+
+def failure(try_no: int, retries: int, again_in_us: int | None = None) -> dict[str, Any]:
+    again = {} if again_in_us is None else {"again_at_us": round(AT.timestamp()) * 1_000_000 + again_in_us}
+    said = {"attempt_no": try_no, "error_code": "NO_PAPER", "message": "the tray is empty"}
+    return between("job_failed", 5, "work", **said, details={"retries": retries, **again})
+
+
+def test_a_task_that_was_done_at_the_second_try_is_told_with_the_first() -> None:
+    assert tell(instance(failure(1, 2, 250_000), ended("work", "SERVICE_TASK", 5)))[1:3] == [
+        "“Work” failed at try 1: NO_PAPER, the tray is empty; the next try was due 250 ms later, with 2 tries left.",
+        "“Work” took 1.5 ms.",
+    ]
+
+
+def test_a_task_whose_tries_are_spent_is_told_with_who_helped() -> None:
+    incident = between("incident", 5, "work", error_code="NO_RETRIES_LEFT", message="NO_PAPER", incident_key=9)
+    resolved = between("incident_ended", 5, "work", state="resolved", incident_key=9)
+    given = between("retries_set", 5, "work", details={"retries": 1})
+    assert tell(instance(failure(3, 0), incident, given, resolved))[1:5] == [
+        "“work” failed at try 3: NO_PAPER, the tray is empty; it was not tried again by itself.",
+        "An incident was raised: NO_RETRIES_LEFT, NO_PAPER.",
+        "Somebody outside gave the job of “work” 1 try.",
+        "The incident of “work” was resolved.",
+    ]
+
+
+def test_events_and_what_was_written_from_outside_are_told_with_the_names_of_variables() -> None:
+    paid = {"event": "message", "name": "payment", "correlation_key": "o-7", "event_key": "1"}
+    news = {"event": "signal", "name": "news", "event_key": "2"}
+    told = tell(
+        instance(
+            between("event_received", 5, "paid", details=paid, variables={"amount": 5, "currency": "EUR"}),
+            between("event_received", None, "alarmed", details=news),
+            between("signal_thrown", 6, "tell", details=news, variables={"what": "rain"}),
+            between("variables_set", None, variables={"a": 1}),
+            between("variables_set", 5, "paid", variables={"b": 2}, details={"local": True}),
+        )
+    )
+    assert told[1:6] == [
+        "The message “payment” for “o-7” reached “paid” with amount, currency.",
+        "The signal “news” reached “alarmed” with nothing.",
+        "“tell” threw the signal “news” with what.",
+        "Somebody outside wrote a.",
+        "Somebody outside wrote b at “paid”, for that step alone.",
+    ]

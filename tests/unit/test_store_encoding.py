@@ -23,6 +23,7 @@ from engine.records import (
     Command,
     DefinitionRef,
     EventReceived,
+    EventTaken,
     IncidentEnded,
     IncidentResolved,
     InstanceEnded,
@@ -30,11 +31,15 @@ from engine.records import (
     JobFailed,
     JobStopped,
     Record,
+    RetriesGiven,
     RetriesSet,
+    SignalThrown,
     Start,
     Step,
     TimerFired,
+    TryFailed,
     VariablesSet,
+    VariablesWritten,
 )
 from engine.store import binary, command_log, json_text
 from engine.store.canonical import CanonicalRow, canonical_bytes, differences, rows_from_records
@@ -43,6 +48,8 @@ from engine.store.encoding import EncodedRow, InstanceContext, encode_commands, 
 from engine.store.schema import record
 from tests.audit_samples import Life, job_report, keys, live, operational
 from tests.builders import Diagram, start_command
+from tests.driven import AT
+from tests.golden.rows import REPEATED, readable
 
 numbers = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -210,6 +217,89 @@ def test_a_step_says_where_it_is_and_an_incident_how_it_ended() -> None:
         if isinstance(fact, (ActivityEnded, InstanceEnded)):
             assert column(row, "online") == b"\0"
     assert column(encode_fact(live(keys()).context, record_of(life, InstanceEnded)), "online") is None
+
+
+SAID_BETWEEN: dict[str, tuple[Any, dict[str, Any]]] = {
+    "job_failed": (
+        TryFailed(5, "work", 6, AT, AT + 1, AT + 2, 2, 1, "NO_PAPER", "empty", AT + 9, {"page": 7}, 8, "called"),
+        {
+            "activity_instance_key": 5,
+            "element_id": "work",
+            "job_key": 6,
+            "job_queued_at": "2023-11-14T22:13:20.000000Z",
+            "job_started_at": "2023-11-14T22:13:20.000001Z",
+            "job_finished_at": "2023-11-14T22:13:20.000002Z",
+            "scope_key": 8,
+            "called_process_id": "called",
+            "error_code": "NO_PAPER",
+            "message": "empty",
+            "attempt_no": 2,
+            "variables": {"page": 7},
+            "details": {"retries": 1, "again_at_us": AT + 9},
+        },
+    ),
+    "event_received": (
+        EventTaken(None, "paid", "message", "payment", "o-7", 6, 2**62, {}, None, None),
+        {
+            "element_id": "paid",
+            "details": {
+                "event": "message",
+                "name": "payment",
+                "correlation_key": "o-7",
+                "event_key": str(2**62),
+                "subscription_key": "6",
+            },
+        },
+    ),
+    "signal_thrown": (
+        SignalThrown(5, "tell", "news", 6, {"a": 1}, None, None),
+        {
+            "activity_instance_key": 5,
+            "element_id": "tell",
+            "variables": {"a": 1},
+            "details": {"event": "signal", "name": "news", "event_key": "6"},
+        },
+    ),
+    "variables_set": (
+        VariablesWritten(5, "work", {"a": 1}, True, 8, None),
+        {
+            "activity_instance_key": 5,
+            "element_id": "work",
+            "scope_key": 8,
+            "variables": {"a": 1},
+            "details": {"local": True},
+        },
+    ),
+    "retries_set": (
+        RetriesGiven(5, "work", 6, 3, None, None),
+        {"activity_instance_key": 5, "element_id": "work", "job_key": 6, "details": {"retries": 3}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAID_BETWEEN)
+def test_what_happens_in_between_fills_the_columns_that_say_it_and_no_other(kind: str) -> None:
+    fact, says = SAID_BETWEEN[kind]
+    (row,) = rows_from_records(operational(keys()).context, [Record(4, AT, fact)])
+    own = {name: value for name, value in readable(row).items() if name not in REPEATED}
+    assert own == {"position": 4, "recorded_at": "2023-11-14T22:13:20.000000Z", "kind": kind, **says}
+
+
+def test_poison_in_what_came_from_outside_is_cleaned_and_flagged() -> None:
+    fact = EventTaken(None, "paid", "message", "pay\0ment", "\ud83d", 6, 7, {"\0": 1}, None, None)
+    row = encode_fact(operational(keys()).context, Record(4, AT, fact))
+    assert row.sanitized
+    assert "pay\ufffdment".encode() in (column(row, "details") or b"")
+
+
+def test_an_item_says_which_it_is_and_an_end_that_nobody_waited_for_has_no_status() -> None:
+    context = operational(keys()).context
+    item = ActivityEnded(5, "work", "SERVICE_TASK", "Work", "completed", 1, 2, loop_counter=3)
+    assert column(encode_fact(context, Record(4, 0, item)), "details") == b'\1{"loop_counter":3}'
+    end = InstanceEnded("completed", "ended", None, None, 1, 2, 0, 3)
+    assert column(encode_fact(context, Record(5, 0, end)), "http_status") == (200).to_bytes(2)
+    nobody = encode_fact(context, Record(5, 0, end._replace(answered=False)))
+    assert (column(nobody, "http_status"), column(nobody, "online")) == (None, b"\0")
 
 
 def record_of(life: Life, kind: type[Any]) -> Record:
