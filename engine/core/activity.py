@@ -62,6 +62,7 @@ class Activity:
     stuck: Stuck | None = None
     taken_flow_ids: tuple[str, ...] = ()
     written: Variables | None = None
+    before_inputs: dict[str, Any] | None = None  # its own variables without those of its input mappings
     state = _ACTIVE
 
     def __init__(self, key: Key, token: Token, execution: int, at_us: int) -> None:

@@ -61,6 +61,7 @@ class Agenda:
         "ledger",
         "next_key",
         "start",
+        "stirred",
         "stop",
         "subscribe",
         "unsubscribe",
@@ -79,6 +80,7 @@ class Agenda:
         self.incidents: dict[Key, Activity] = {}
         self.visits = 0  # activity instances so far
         self.entered: dict[str, int] = {}  # the same by element
+        self.stirred: dict[Key, FlowScope] = {}  # with tokens at joins that may wait for nothing any more
         self.start: list[Job] = []
         self.stop: list[Key] = []
         self.arm: dict[Key, Timer] = {}
@@ -98,11 +100,13 @@ class Agenda:
     def activate(self, token: Token) -> Activity:
         """Open an activity instance for a token that reached its element."""
         key = self.mint()
-        element_id = token.node.id
+        outer: FlowScope = token.scope
+        name: str = token.task_spec.name  # tells a multi-instance body from what it runs
+        if outer.fact_process_id is not None:
+            name = f"{outer.fact_process_id}/{name}"
         self.visits += 1
-        self.entered[element_id] = execution = self.entered.get(element_id, 0) + 1
+        self.entered[name] = execution = self.entered.get(name, 0) + 1
         activity = Activity(key, token, execution, self.at_us)
-        outer = activity.outer
         outer.activities[key] = token.activity = activity
         if outer.items is not None:
             activity.index = index = token.payload
@@ -127,8 +131,11 @@ class Agenda:
         if activity.stuck is not None:
             self.incident_ended(activity, resolved=False)
         activity.becomes(state)
-        del activity.outer.activities[activity.key]
-        activity.token.activity = None
+        outer = activity.outer
+        del outer.activities[activity.key]
+        if outer.arrivals:
+            self.stirred[outer.key] = outer
+        activity.token.activity = activity.inside = None  # no cycle of references outlives it
         self.ledger.activity_ended(activity, code, message)
 
     def incident_ended(self, activity: Activity, *, resolved: bool) -> None:
@@ -138,6 +145,13 @@ class Agenda:
             activity.stuck = None
             del self.incidents[key]
             self.ledger.incident_ended(key, activity, resolved)
+
+    def take_back(self, activity: Activity) -> None:
+        """Undo what began with an activity that cannot go on: once its incident is resolved, it begins anew."""
+        self.drop_waits(activity)
+        if activity.before_inputs is not None:
+            activity.scope.local = activity.before_inputs
+            activity.before_inputs = None
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -178,7 +192,7 @@ class Agenda:
         """Ask the shell to stop every job that it has, without waiting for their reports."""
         unheard_of = {job.key for job in self.start}
         running = (key for key, activity in self.jobs.items() if not activity.is_stopping)
-        self.stop = [key for key in running if key not in unheard_of]
+        self.stop = [key for key in (*self.stop, *running) if key not in unheard_of]
         self.start.clear()
 
     # --- waits ------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def arm(course: Course, activity: Activity | None, scope: FlowScope, event: Flow
     assert definition is not None
     holder = activity or scope
     visible = (scope.variables if activity is None else activity.scope).visible()
-    context = course.context(holder)
+    context = course.context(activity or scope.owner or scope)
     if definition.timer is not None:
         if definition.timer.kind is TimerKind.CYCLE:
             value, due_at_us, left = first_of_cycle(definition.timer, visible, context, agenda.at_us)
@@ -84,13 +84,20 @@ def timer_fired(course: Course, key: Key) -> None:
         assert wait.activity is not None
         start_job(course, wait.activity)
         return
-    cycle = wait.cycle
-    if cycle is not None and cycle.left != 0 and not wait.event.interrupting and isinstance(wait.record, Timer):
-        due_at_us = following(cycle.value, wait.record.due_at_us, course.agenda.at_us)
-        left = None if cycle.left is None else cycle.left - 1
-        timer = wait.record._replace(key=course.agenda.mint(), due_at_us=due_at_us)
-        course.agenda.wait(wait._replace(record=timer, cycle=Cycle(cycle.value, left)))
+    if wait.cycle is not None and wait.cycle.left != 0 and not wait.event.interrupting:
+        _go_round(course, wait, wait.cycle)
     _caught(course, wait, {})
+
+
+def _go_round(course: Course, wait: Wait, cycle: Cycle) -> None:
+    assert isinstance(wait.record, Timer)
+    try:
+        due_at_us = following(cycle.value, wait.record.due_at_us, course.agenda.at_us)
+    except ValueError:
+        return  # the calendar ends before it would be due again
+    left = None if cycle.left is None else cycle.left - 1
+    timer = wait.record._replace(key=course.agenda.mint(), due_at_us=due_at_us)
+    course.agenda.wait(wait._replace(record=timer, cycle=Cycle(cycle.value, left)))
 
 
 def received(course: Course, came: EventReceived) -> None:
@@ -116,10 +123,10 @@ def conditions_met(course: Course) -> bool:
         assert event.event.condition is not None
         if key not in course.agenda.conditions or not (key in unseen or record.names & changed):
             continue
-        holder = wait.activity or wait.scope
         visible = (wait.scope.variables if wait.activity is None else wait.activity.scope).visible()
+        context = course.context(wait.activity or wait.scope.owner or wait.scope)
         try:
-            holds = truth(event.event.condition, visible, course.context(holder), f"the condition of `{event.id}`")
+            holds = truth(event.event.condition, visible, context, f"the condition of `{event.id}`")
         except EvaluationFailed:
             continue  # a variable that it reads is not there yet; Camunda 8 waits for the next change as well
         if holds:
@@ -127,8 +134,8 @@ def conditions_met(course: Course) -> bool:
             if event.interrupting:
                 course.agenda.drop_wait(key)
             _caught(course, wait, {})
-            if course.outcome is not None:
-                return False
+            if course.halted:
+                return True
     return met
 
 

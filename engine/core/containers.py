@@ -67,7 +67,6 @@ def _open(course: Course, activity: Activity) -> bool | None:
 def _armed(course: Course, activity: Activity, inside: FlowScope) -> bool | None:
     problem = arm_reactions(course, inside)
     if problem is not None:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.EXPRESSION_FAILED, problem)
     activity.inside = inside
     return True
@@ -119,9 +118,16 @@ def start_before(course: Course, element_ids: Sequence[str]) -> None:
             if sub_process.id not in insides:
                 activity = course.agenda.activate(course.execution.occupy(course.program.spec_of(sub_process), outer))
                 if _open(course, activity) is not True or activity.inside is None:
+                    _end_unopened(course, activity)
                     return
                 insides[sub_process.id] = activity.inside
         course.execution.place(course.program.spec_of(node), insides[node.parent])
+
+
+def _end_unopened(course: Course, activity: Activity) -> None:
+    """No person can mend a scope that was to open for its inside: tried again, it would begin at its start event."""
+    if activity.stuck is not None:
+        course.end_early(activity.stuck.code, activity.stuck.message, activity.stuck.incident_key)
 
 
 # --- compensation -----------------------------------------------------------------------------------------------
@@ -148,7 +154,7 @@ def compensate(course: Course, thrower: Activity, activity_ref: str | None) -> i
     while scope.owner is not None and scope.owner.node.type is ElementType.EVENT_SUB_PROCESS:
         scope = scope.owner.outer
     meant = [each for each in scope.compensable if activity_ref in (None, each.element_id)]
-    scope.compensable = [each for each in scope.compensable if each not in meant]
+    scope.compensable = [each for each in scope.compensable if activity_ref not in (None, each.element_id)]
     handlers = [found for each in meant for found in _handlers(each, {})]
     for handler, local in handlers:
         course.execution.place(scope.program.spec_of(handler), thrower.outer, Compensating(thrower, local))
@@ -162,8 +168,11 @@ def _handlers(done: Compensable, local: Variables) -> list[tuple[FlowNode, Varia
     return [found for inner in done.inner for found in _handlers(inner, seen)]
 
 
-def compensated(course: Course, thrower: Activity) -> None:
-    """A handler has ended: the throw event goes on after the last one."""
+def has_compensated(course: Course, activity: Activity) -> None:
+    """An activity is over, and so is what its end led to: was it a handler, its throw event goes on after the last."""
+    thrower = activity.compensates
+    if thrower is None:
+        return
     thrower.awaited -= 1
     if thrower.awaited == 0 and thrower.token.activity is thrower and not thrower.is_stopping:
         course.finish(thrower, {})

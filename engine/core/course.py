@@ -52,7 +52,6 @@ class Course:
         "ending",
         "execution",
         "halted",
-        "joining",
         "key",
         "max_activity_instances",
         "online",
@@ -78,7 +77,6 @@ class Course:
         self.halted = False  # no token runs any more
         self.changed: set[str] = set()  # variables that conditions have not looked at yet
         self.unseen: set[Key] = set()  # conditions that nobody has looked at yet
-        self.joining: dict[tuple[Key, str], tuple[FlowScope, FlowNode]] = {}  # inclusive joins at which tokens wait
         self.agenda = Agenda()
         self.execution = Execution(program, self)
 
@@ -105,7 +103,6 @@ class Course:
         self.online = command.online
         self.max_activity_instances = command.max_activity_instances
         self.terminate_after_id = command.terminate_after_id
-        root.variables.write(command.variables)
 
     # --- what is open -----------------------------------------------------------------------------------------
 
@@ -135,7 +132,8 @@ class Course:
         """Every open flow scope, outer before inner."""
         scopes = [self.root]
         for scope in scopes:
-            scopes += [each.inside for each in scope.activities.values() if each.inside is not None]
+            insides = (each.inside for each in scope.activities.values())
+            scopes += [inside for inside in insides if inside is not None and not inside.left]
         return scopes
 
     # --- elements ---------------------------------------------------------------------------------------------
@@ -146,6 +144,10 @@ class Course:
         kind = node.type
         if (kind is _PARALLEL or kind is _INCLUSIVE) and len(node.incoming) > 1 and not joins.arrive(self, token):
             return None
+        return self.visit(token)
+
+    def visit(self, token: Token) -> bool | None:
+        """Open an activity instance for a token that need not wait for others, and let its element begin."""
         agenda = self.agenda
         activity = agenda.activate(token)
         if agenda.visits > self.max_activity_instances:
@@ -154,12 +156,13 @@ class Course:
         if agenda.next_key > agenda.last_key:
             limit = f"more than {MAX_KEYS_PER_COMMAND} activities, jobs and waits begin at once"
             return self.incident(activity, Code.LIMIT_EXCEEDED, limit)
-        return ENTER[kind](self, activity)
+        return ENTER[token.node.type](self, activity)
 
     def open(self, activity: Activity) -> bool | None:
         """Evaluate an activity's inputs and arm its boundary events. True, or what its incident means for its token."""
         node = activity.node
         if node.inputs:
+            activity.before_inputs = activity.local
             try:
                 activity.keep(mapped(node.inputs, activity.scope.visible(), self.context(activity)))
             except EvaluationFailed as failure:
@@ -169,7 +172,6 @@ class Course:
                 try:
                     catching.arm(self, activity, activity.outer, event)
                 except EvaluationFailed as failure:
-                    self.agenda.drop_waits(activity)
                     return self.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
         return True
 
@@ -189,7 +191,7 @@ class Course:
             except EvaluationFailed as failure:
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
         if changes:
-            if node.outputs or scope is around:
+            if scope is around or (activity.index is None and (node.outputs or node.loop is not None)):
                 around.write(changes)
                 activity.written = changes
             else:
@@ -203,6 +205,7 @@ class Course:
         if activity.outer.program.structure.compensates:
             containers.remember_compensation(activity)
         self._end(activity, _COMPLETED, None, None)
+        containers.has_compensated(self, activity)
         if activity.index is not None and activity.outer.items is not None and activity.outer.items.satisfied:
             self.clear(activity.outer, None, "the completion condition holds")
         return True
@@ -214,10 +217,8 @@ class Course:
 
     def _end(self, activity: Activity, state: ActivityState, code: str | None, message: str | None) -> None:
         self.agenda.end(activity, state, code, message)
-        if activity.compensates is not None:
-            containers.compensated(self, activity.compensates)
-        if activity.node.id == self.terminate_after_id and activity.index is None:
-            self.halted = True
+        if activity.node.id == self.terminate_after_id and self.ending is None:
+            self.halted = self.halted or (activity.index is None and activity.outer.fact_process_id is None)
 
     def context(self, drawer: Activity | FlowScope) -> EvaluationContext:
         """The context of expressions of an activity, or of a scope as it opens."""
@@ -253,9 +254,9 @@ class Course:
         """No token is ready: look at conditions and joins. Whether one is ready now."""
         if (self.changed or self.unseen) and catching.conditions_met(self):
             return True
-        if self.joining and joins.settle(self):
-            return True
         agenda = self.agenda
+        if agenda.stirred and joins.settle(self):
+            return True
         return not (agenda.jobs or agenda.waits or agenda.incidents) and joins.unstick(self)
 
     def clear(self, scope: FlowScope, code: str | None, message: str | None) -> None:
@@ -296,6 +297,7 @@ class Course:
         if after is not None:
             event, caught = after
             self.execution.place(activity.outer.program.spec_of(event), activity.outer, caught)
+        containers.has_compensated(self, activity)
         token.cancel()
 
     # --- errors -----------------------------------------------------------------------------------------------
@@ -318,6 +320,7 @@ class Course:
             self.execution.place(activity.outer.program.spec_of(catcher.event), activity.outer, caught)
         else:
             catching.react(self, catcher, caught)
+        containers.has_compensated(self, activity)
         if not token.is_ready:
             token.error()
         return False
@@ -330,6 +333,8 @@ class Course:
         self.agenda.ledger.incident_raised(key, activity, code.value, message)
         if not self.online and code is not Code.LIMIT_EXCEEDED:
             activity.becomes(ActivityState.INCIDENT)
+            if phase == "enter":
+                self.agenda.take_back(activity)
             activity.stuck = Stuck(key, phase, code.value, message, self.agenda.at_us, results or {})
             self.agenda.incidents[key] = activity
             return None
@@ -368,6 +373,7 @@ class Course:
                 self.agenda.end(activity, _TERMINATED, code, message)
             if containers.is_called(scope):
                 self.agenda.ledger.process_ended(scope, "terminated")
+            scope.arrivals.clear()  # their tokens know the scope: no cycle of references outlives it
         self._finish(state)
 
     def _finish(self, state: OutcomeState) -> None:

@@ -54,7 +54,6 @@ def _wait_for(course: Course, activity: Activity, event: FlowNode) -> bool | Non
     try:
         catching.arm(course, activity, activity.outer, event)
     except EvaluationFailed as failure:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
     return None
 
@@ -162,7 +161,6 @@ def _event_based_gateway(course: Course, activity: Activity) -> bool | None:
         try:
             catching.arm(course, activity, activity.outer, event)
         except EvaluationFailed as failure:
-            course.agenda.drop_waits(activity)
             return course.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
     return None
 
@@ -201,7 +199,6 @@ def _script_task(course: Course, activity: Activity) -> bool | None:
     try:
         value = result(script.expression, activity.scope.visible(), course.context(activity))
     except EvaluationFailed as failure:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.EXPRESSION_FAILED, str(failure))
     return course.complete(activity, {script.result_variable: value})
 
@@ -218,7 +215,6 @@ def _business_rule_task(course: Course, activity: Activity) -> bool | None:
         decided = decision.evaluate(activity.scope.visible(), course.context(activity))
         value = to_json(decided.value)
     except (DecisionFailed, ValueError) as failure:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.DECISION_FAILED, f"{called.decision_id}: {failure}")
     rules = ", ".join(decided.matched_rule_ids)
     reason = f"matched {rules}" if rules else "evaluated; no rule matched"

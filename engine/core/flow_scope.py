@@ -99,7 +99,7 @@ class FlowScope:
         self.left = False
         self.items: Items | None = None
         self.compensable: list[Compensable] = []
-        self.draws = 0  # of chance
+        self.draws = 0  # of chance, where there is no owner that draws
         self.tries = 0
         self.fact_key: Key | None = None if owner is None else key
         self.fact_process_id: str | None = None
@@ -114,7 +114,7 @@ class FlowScope:
             self.key,
             self.scope_id,
             self.process_key,
-            self.tokens,
+            (self.tokens, self.draws),
             self.waits,
             (arrivals, self.parked),
             (self.interrupted, self.pending and (self.pending[0].id, *self.pending[1]), self.left),

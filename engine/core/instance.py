@@ -179,7 +179,8 @@ class ProcessInstance:
             if scope.owner is None or is_called(scope):
                 found[scope.key] = copied(scope.variables.local)
             elif scope.items is not None and scope.items.outputs is not None and scope.owner.node.loop is not None:
-                found[scope.key] = {str(scope.owner.node.loop.output_collection): copied(scope.items.outputs)}
+                collected = {str(scope.owner.node.loop.output_collection): copied(scope.items.outputs)}
+                found[scope.key] = found.get(scope.key, {}) | collected
             found |= {key: copied(activity.local) for key, activity in scope.activities.items() if activity.local}
         return found
 

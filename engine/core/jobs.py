@@ -35,7 +35,6 @@ def start_job(course: Course, activity: Activity) -> bool | None:
     try:
         headers = _user_task_headers(course, activity)
     except EvaluationFailed as failure:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.EXPRESSION_FAILED, str(failure))
     course.agenda.start_job(activity, USER_TASK_TOPIC, headers)
     return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from engine.bpmn.definition import ElementType, FlowNode
 from engine.bpmn.spiff import Token
-from engine.core.elements import ENTER
 from engine.core.flow_scope import FlowScope
 from engine.errors import Code
 
@@ -30,8 +29,7 @@ def arrive(course: Course, token: Token) -> bool:
         return True
     flows.setdefault(token.came_by, deque()).append(token)
     scope.parked += 1
-    if node.type is ElementType.INCLUSIVE_GATEWAY:
-        course.joining[scope.key, node.id] = scope, node
+    course.agenda.stirred[scope.key] = scope
     return False
 
 
@@ -42,7 +40,6 @@ def _merge(course: Course, scope: FlowScope, node: FlowNode, flow_ids: list[str]
         _taken(scope, node, flow_id).cancel()
     if not flows:
         del scope.arrivals[node.id]
-        course.joining.pop((scope.key, node.id), None)
 
 
 def _taken(scope: FlowScope, node: FlowNode, flow_id: str) -> Token:
@@ -56,8 +53,8 @@ def _taken(scope: FlowScope, node: FlowNode, flow_id: str) -> Token:
 
 def forget(course: Course, scope: FlowScope) -> None:
     """Cancel every token that is parked in a scope."""
-    for node_id, flows in scope.arrivals.items():
-        course.joining.pop((scope.key, node_id), None)
+    course.agenda.stirred.pop(scope.key, None)
+    for flows in scope.arrivals.values():
         for tokens in flows.values():
             for token in tokens:
                 token.cancel()
@@ -67,19 +64,30 @@ def forget(course: Course, scope: FlowScope) -> None:
 
 def settle(course: Course) -> bool:
     """No token is ready: let an inclusive join go on that waits for nothing any more. Whether there was one."""
-    for scope, node in course.joining.values():
-        if not _is_awaiting(scope, node):
-            _go_on(course, scope, node)
-            return True
+    stirred = course.agenda.stirred
+    for key, scope in list(stirred.items()):
+        for node in _inclusive(scope):
+            if not _is_awaiting(scope, node):
+                _go_on(course, scope, node)
+                return True
+        del stirred[key]
     return False
+
+
+def _inclusive(scope: FlowScope) -> list[FlowNode]:
+    """The inclusive joins of a scope at which tokens wait."""
+    nodes = (scope.program.definition.nodes[node_id] for node_id in scope.arrivals)
+    return [node for node in nodes if node.type is ElementType.INCLUSIVE_GATEWAY]
 
 
 def unstick(course: Course) -> bool:
     """Nothing in the instance can move but tokens at joins. Whether one goes on now, or an incident reports it."""
-    for scope, node in course.joining.values():  # inclusive joins that wait for each other
-        _go_on(course, scope, node)
-        return True
-    for scope in course.open_scopes():
+    scopes = course.open_scopes()
+    for scope in scopes:
+        for node in _inclusive(scope):  # those that wait for each other
+            _go_on(course, scope, node)
+            return True
+    for scope in scopes:
         for node_id in scope.arrivals:
             _report(course, scope, scope.program.definition.nodes[node_id])
             return True
@@ -103,7 +111,7 @@ def _go_on(course: Course, scope: FlowScope, node: FlowNode) -> None:
     first, *others = list(scope.arrivals[node.id])
     token = _taken(scope, node, first)
     _merge(course, scope, node, others)
-    if ENTER[node.type](course, course.agenda.activate(token)):
+    if course.visit(token):
         token.complete()
 
 

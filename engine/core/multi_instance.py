@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from engine.core.activity import Activity
 from engine.core.evaluation import EvaluationFailed, collection, result, truth
 from engine.core.flow_scope import NO_REACTIONS, FlowScope, Items
-from engine.core.scopes import Scope
 from engine.errors import Code
 from engine.records import Variables
 
@@ -28,17 +27,17 @@ def enter_body(course: Course, activity: Activity) -> bool | None:
     try:
         found = collection(loop.input_collection, activity.scope.visible(), course.context(activity))
     except EvaluationFailed as failure:
-        course.agenda.drop_waits(activity)
         return course.incident(activity, Code.EXPRESSION_FAILED, str(failure))
     items = Items(found, loop.output_collection is not None)
     if not found:
         return course.complete(activity, {} if loop.output_collection is None else {loop.output_collection: []})
+    activity.keep({})  # variables that are set at the body are seen by what it runs
     inside = FlowScope(
         activity.key,
         activity,
         outer.program,
         NO_REACTIONS,
-        Scope(activity.scope, {}),
+        activity.scope,
         outer.process_key,
         course.agenda.at_us,
     )
@@ -70,8 +69,8 @@ def collect(course: Course, activity: Activity, results: Variables) -> None:
         output = result(loop.output_element, visible, course.context(activity), "the output element")
     if loop.completion_condition is not None:
         counts = {
-            "numberOfInstances": len(items.all),
-            "numberOfActiveInstances": len(scope.activities) - 1,
+            "numberOfInstances": items.next,
+            "numberOfActiveInstances": scope.tokens - 1,  # all but this one
             "numberOfCompletedInstances": items.completed + 1,
             "numberOfTerminatedInstances": items.terminated,
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from engine.core import catching, containers, jobs
-from engine.core.activity import Activity
+from engine.core.activity import Activity, Caught
 from engine.core.chance import Chance
 from engine.core.due import job_back_off_us
 from engine.core.elements import ENTER
@@ -72,6 +72,12 @@ def carry_out(course: Course, command: Command) -> None:
 def _begin(course: Course, command: Start) -> None:
     root, program = course.root, course.program
     course.begin(command)
+    event = None if command.start_event_id is None else program.definition.nodes[command.start_event_id]
+    brought = None
+    if event is not None and event.outputs:  # they choose what becomes a variable of the process
+        brought = Caught(course.agenda.at_us, command.variables)
+    else:
+        root.variables.write(command.variables)
     problem = containers.arm_reactions(course, root)
     if problem is not None:
         key = course.agenda.mint()
@@ -79,10 +85,8 @@ def _begin(course: Course, command: Start) -> None:
         course.end_now("terminated", Code.EXPRESSION_FAILED.value, problem, key)
     elif command.start_element_ids:
         containers.start_before(course, command.start_element_ids)
-    elif command.start_event_id is not None:
-        course.execution.place(program.spec_of(program.definition.nodes[command.start_event_id]), root)
     else:
-        course.execution.place(program.spec_of(program.structure.start_of(None)), root)
+        course.execution.place(program.spec_of(event or program.structure.start_of(None)), root, brought)
 
 
 def _job_completed(course: Course, command: JobCompleted) -> None:
@@ -100,6 +104,7 @@ def _job_failed(course: Course, command: JobFailed) -> None:
         return
     if command.variables:
         activity.keep(command.variables)
+        course.changed.update(command.variables)
     if command.retries is not None:
         activity.retries = command.retries
     else:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bpmn.definition import TimerKind, UserTask
+from engine.bpmn.definition import ElementType, TimerKind, UserTask
 from engine.errors import Rejected
-from engine.records import ActivityEnded, BpmnErrorThrown, EventReceived, IncidentRaised, InstanceEnded, JobCompleted
+from engine.records import (
+    ActivityEnded,
+    BpmnErrorThrown,
+    EventReceived,
+    IncidentRaised,
+    InstanceEnded,
+    JobCompleted,
+    JobFailed,
+)
 from tests.builders import (
     EMPTY_REPORT,
     Diagram,
     compensation,
     conditional,
     each,
+    error,
     expression,
     link,
     mappings,
@@ -326,4 +335,71 @@ def test_a_sub_process_for_each_item_has_scopes_of_its_own() -> None:
     assert run.outcome.state == "completed"
     assert run.outcome.variables["out"] == [10, 20, 30]
     assert run.facts(InstanceEnded)[0].activities == len(run.facts(ActivityEnded))
+    run.replayed()
+
+
+def test_a_cycle_that_would_be_due_after_the_calendar_ends_has_fired_for_the_last_time() -> None:
+    cycle = timer("R/P5000Y", TimerKind.CYCLE)
+    diagram = Diagram().start().task("work").boundary("work", "again", cycle, interrupting=False).end().end("told")
+    run = Driven(diagram.path("started", "work", "ended").path("again", "told"), online=False)
+    run.fire("again")
+
+    assert run.waiting == ["work"]
+    run.replayed()
+
+
+def test_a_condition_is_looked_at_when_a_failed_job_brings_a_variable_that_it_reads() -> None:
+    diagram = Diagram().start().task("work").boundary("work", "hot", conditional("=heat > 1")).end().end("cooled")
+    run = Driven(diagram.path("started", "work", "ended").path("hot", "cooled"), online=False)
+    run.do(JobFailed(run.key, run.job.key, "TASK_FAULT", "hot", True, EMPTY_REPORT, 1, 10, {"heat": 2}))
+
+    assert run.outcome.end_element_id == "cooled"
+    run.replayed()
+
+
+def test_a_throw_event_whose_handler_fails_ends_with_the_scope_that_the_error_interrupts() -> None:
+    diagram = Diagram().start().task("book").compensated_by("book", "unbook").throw("undo", compensation()).end()
+    with diagram.path("started", "book", "undo", "ended").event_sub_process("on_failure").inside("on_failure"):
+        diagram.start("failed", error("A")).end("given_up").path("failed", "given_up")
+    run = Driven(diagram)
+    run.done("book")
+    run.throw("A")
+
+    assert run.path[2:4] == ["unbook:failed", "undo:terminated"]
+    assert run.outcome.end_element_id == "given_up"
+    run.replayed()
+
+
+def test_a_handler_that_is_ended_at_its_own_border_is_done() -> None:
+    diagram = Diagram().start().task("book").compensated_by("book", "unbook").throw("undo", compensation()).end()
+    diagram.path("started", "book", "undo", "ended").on_error("unbook", "failed", "A").task("mend").end("mended")
+    run = Driven(diagram.path("failed", "mend", "mended"))
+    run.done("book")
+    run.throw("A")
+    assert run.waiting == ["mend"]
+    assert "undo:completed" in run.path
+    run.done("mend")
+
+    assert run.outcome.state == "completed"
+    run.replayed()
+
+
+def test_outputs_of_a_start_event_choose_what_its_message_leaves_in_the_process() -> None:
+    diagram = Diagram().node("ordered", ElementType.START_EVENT, event=message("order"), outputs=mappings({"y": "=x"}))
+    run = Driven(diagram.task("work").end().path("ordered", "work", "ended"), {"x": 1}, start_event_id="ordered")
+
+    assert run.instance.variables == {"y": 1}
+    run.replayed()
+
+
+def test_chance_differs_between_an_activity_and_what_is_armed_in_it() -> None:
+    diagram = Diagram().start().sub_process("sub", inputs=mappings({"id": "=uuid()"})).end()
+    with diagram.path("started", "sub", "ended").inside("sub"):
+        diagram.start("began").task("work").end("done").path("began", "work", "done").event_sub_process("beside")
+        with diagram.inside("beside"):
+            diagram.start("told", message("m", "=uuid()"), interrupting=False).end("heard").path("told", "heard")
+    run = Driven(diagram, online=False)
+    (subscription,) = run.instance.open_subscriptions
+
+    assert subscription.correlation_key != run.job.variables["id"]
     run.replayed()

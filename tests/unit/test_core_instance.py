@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.bpmn.definition import TimerKind
+from engine.bpmn.definition import ElementType, TimerKind
+from engine.bpmn.spiff import Program
 from engine.core import InstanceState, ProcessInstance, derive_records, replay
 from engine.errors import Rejected
 from engine.records import (
@@ -33,7 +34,7 @@ from engine.records import (
     Usage,
     UsageMeasured,
 )
-from tests.builders import EMPTY_REPORT, Diagram, chain, start_command
+from tests.builders import EMPTY_REPORT, TERMINATE, Diagram, chain, conditional, each, message, start_command
 from tests.driven import AT, Driven
 
 SECOND = 1_000_000
@@ -584,5 +585,47 @@ def test_an_instance_that_ended_is_freed_without_the_garbage_collector() -> None
         execution = weakref.ref(course.execution)
         del run, course
         assert execution() is None
+    finally:
+        gc.enable()
+
+
+def test_a_fault_of_the_engine_still_stops_what_its_command_had_asked_to_stop() -> None:
+    def breaks(variables: Any, context: Any) -> Any:
+        raise ZeroDivisionError
+
+    diagram = Diagram().start().sub_process("sub").catch("done", conditional("=x")).gateway("choice").end()
+    with diagram.path("started", "sub").path("started", "done", "choice").inside("sub"):
+        diagram.start("began").task("work").receive("told", message("m", '="k"')).script("write", "=true", "x")
+        diagram.end("stop", event=TERMINATE).path("began", "told", "write", "stop").path("began", "work")
+    run = Driven(diagram.flow("choice", "ended", breaks))
+    job = run.job
+    run.receive("told")
+
+    assert isinstance(run.instance.fault, ZeroDivisionError)
+    assert run.step.stop == (job.key,)
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_an_instance_with_scopes_inside_is_freed_without_the_garbage_collector(aborted: bool) -> None:
+    called = Diagram("called").start().task("in_call").end().path("started", "in_call", "ended")
+    diagram = Diagram().start().sub_process("sub").call("call", "called").task("each", loop=each("=[1]", "item"))
+    diagram.gateway("join", ElementType.PARALLEL_GATEWAY).task("beside").end()
+    diagram.path("started", "sub", "call", "each", "join", "ended").path("started", "beside", "join")
+    with diagram.inside("sub"):
+        diagram.start("began").task("work").end("done").path("began", "work", "done")
+    program = Program(diagram.build(), {"call": Program(called.build())})
+    gc.collect()
+    gc.disable()
+    try:
+        run = Driven(program)
+        open_ = [weakref.ref(run.instance._course.execution)]
+        for element_id in ("work", "in_call", "each", *(() if aborted else ("beside",))):
+            open_ += [weakref.ref(activity) for activity in run.instance._course.open_activities()]
+            run.done(element_id)
+        if aborted:
+            run.do(Abort(run.key, "the owner is gone"))
+        assert run.step.outcome is not None
+        del run
+        assert [each() for each in open_ if each() is not None] == []
     finally:
         gc.enable()

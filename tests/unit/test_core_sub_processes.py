@@ -331,3 +331,29 @@ def test_an_instance_can_begin_before_an_element_inside_a_sub_process_and_end_af
     assert "sub:terminated" in run.path
     assert run.facts(IncidentRaised) == []
     run.replayed()
+
+
+def test_an_element_of_a_called_process_is_not_the_one_after_which_the_instance_ends() -> None:
+    called = Diagram("called").start().task("work").end().path("started", "work", "ended")
+    caller = Diagram().start().call("call", "called").task("work").task("after").end()
+    program = Program(
+        caller.path("started", "call", "work", "after", "ended").build(), {"call": Program(called.build())}
+    )
+    run = Driven(program, online=False, terminate_after_id="work")
+    run.done("work")
+    assert run.open == ["work"]
+    run.done("work")
+
+    assert run.outcome.state == "terminated"
+    assert run.path[-1] == "work:completed"
+    run.replayed()
+
+
+def test_why_an_instance_was_cancelled_stays_when_its_last_element_ends() -> None:
+    run = Driven(nested(), online=False, terminate_after_id="work")
+    run.do(Cancel(run.key, "DEADLINE_EXCEEDED", "too late"))
+    run.stopped("work")
+
+    assert run.outcome.error is not None
+    assert run.outcome.error["code"] == "DEADLINE_EXCEEDED"
+    run.replayed()
