@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import FIRST_COMPLETED
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
@@ -27,7 +27,8 @@ from engine.instances import Instances
 from engine.keys import KeySource, key_time_ms, key_writer
 from engine.records import Key, Signal, Subscription, Variables
 from engine.resumption import Resumption
-from engine.store.messages import MAX_TIME_TO_LIVE_MS, Message
+from engine.store.hearing import Heard
+from engine.store.messages import LOOKED_AT, MAX_TIME_TO_LIVE_MS, Message
 from engine.store.signals import KEPT_S, StoredSignal
 from engine.subscriptions import Address, Catch, Subscriptions, address_of
 
@@ -96,7 +97,7 @@ class Correlation:
         self._starts = starts
         self._now_us = now_us
         self._open = Subscriptions()
-        self._deliveries = Deliveries(instances, messages, event_log, self._open)
+        self._deliveries = Deliveries(instances, messages, event_log, self._open, self._run)
         self._writer = key_writer(keys.peek())
         self._opened_at_ms = now_us() // 1000
         self._resumption = Resumption(messages, signals, event_log, self._open, self._deliveries, self._run, self._look)
@@ -237,26 +238,43 @@ class Correlation:
                 async with self._hearing.listen() as heard:
                     if lost:
                         self._look_at_all()
-                    async for named in heard:
-                        await self._catch_up(named)
+                    async for what in heard:
+                        await self._catch_up(what)
             except AWAY as error:
                 log.warning("events not heard", extra={"reason": type(error).__name__})
                 lost = True
                 await asyncio.sleep(RETRY_S)
 
-    async def _catch_up(self, named: Collection[Key]) -> None:
+    async def _catch_up(self, heard: Heard) -> None:
+        """What is stored after a look is told of after it, so that one page that is not full is all."""
         read: set[Key] = set()
-        while messages := await self._message_feed.unread(PAGE):
-            for message in messages:
-                read.add(message.key)
-                await self._arrived(message)
-        for key in set(named) - read:  # read before, and free again
+        more = heard.messages
+        while more:
+            messages = await self._message_feed.unread(PAGE)
+            read.update(message.key for message in messages)
+            await self._all_arrived(messages)
+            more = len(messages) == PAGE
+        for key in heard.freed - read:
             again = await self._messages.get(key)
             if again is not None:
                 await self._arrived(again)
-        while signals := await self._signal_feed.unread(PAGE):
+        more = heard.signals
+        while more:
+            signals = await self._signal_feed.unread(PAGE)
             for signal in signals:
                 await self._signalled(signal)
+            more = len(signals) == PAGE
+
+    async def _all_arrived(self, messages: Sequence[Message]) -> None:
+        """Those with one correlation key one after another, so that the oldest of them starts an instance first."""
+        by_key: dict[object, list[Message]] = {}
+        for message in messages:
+            by_key.setdefault(message.correlation_key or message.key, []).append(message)
+        await asyncio.gather(*map(self._arrived_in_turn, by_key.values()))
+
+    async def _arrived_in_turn(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            await self._arrived(message)
 
     async def _arrived(self, message: Message) -> list[asyncio.Task[None]]:
         """Give a message to those who get it; returns the deliveries to open subscriptions, which go on."""
@@ -299,24 +317,18 @@ class Correlation:
 
     async def _look_and_bring(self, catch: Catch) -> None:
         address = address_of(catch)
-        found = await self._deliveries.ask(
-            lambda: self._messages.buffered(
-                address.name,
-                address.correlation_key,
-                catch.subscription.process_id,
-                tenant=address.tenant,
-                opened_key=catch.key,
-                limit=PAGE,
-            )
-        )
+        found = await persist(lambda: self._messages.look(*address, catch.subscription.process_id, catch.key))
         catch.looking = False
         group = self._open.group_of(catch)
         taker = group.hand_over(catch) if found and group is not None else catch
         if taker is not None:
-            await self._bring(taker, found)
+            await self._bring(taker, found, more=len(found) == LOOKED_AT)
 
-    async def _bring(self, catch: Catch, messages: list[Message]) -> None:
-        """Deliver the first of the messages that is to be had, and let the next one of the group have its turn."""
+    async def _bring(self, catch: Catch, messages: list[Message], *, more: bool = False) -> None:
+        """Deliver the first of the messages that is to be had, and let the next one of the group have its turn.
+
+        `more`: the buffer may hold others after them.
+        """
         outcome: Outcome | None = None
         for message in messages:
             if catch.key not in self._open:
@@ -332,7 +344,7 @@ class Correlation:
             return  # it stays busy: nothing more for this subscription in this process
         catch.busy = False
         group = self._open.group_of(catch)
-        if group is None or not (group.again or outcome is not None):
+        if group is None or not (group.again or more or outcome is not None):
             return
         following = group.idle()
         if following is not None:  # more may be in the buffer: after a message, and where one came while none was idle

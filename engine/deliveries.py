@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from engine.errors import Code, Rejected
 from engine.event_store import AWAY, EventLog, MessageStore
@@ -39,18 +39,25 @@ class Outcome(Enum):
 class Deliveries:
     """Tells instances of events, with the claims that go with messages."""
 
-    def __init__(self, instances: Instances, messages: MessageStore, event_log: EventLog, open_: Subscriptions):
+    def __init__(
+        self,
+        instances: Instances,
+        messages: MessageStore,
+        event_log: EventLog,
+        open_: Subscriptions,
+        run: Callable[[Coroutine[Any, Any, None]], object],
+    ):
         self._instances = instances
         self._messages = messages
         self._log = event_log
         self._open = open_
+        self._run = run
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def bring(self, catch: Catch, message: Message) -> Outcome | None:
         """Claim a message for a subscription and deliver it; null when another one has it."""
         process_id = catch.subscription.process_id
-        claimed = await self.ask(lambda: self._messages.claim(message.key, process_id, catch.instance_key, catch.key))
-        if not claimed:
+        if not await persist(lambda: self._messages.claim(message.key, process_id, catch.instance_key, catch.key)):
             return None
         return await self._deliver(catch.instance_key, catch.key, process_id, message)
 
@@ -64,7 +71,7 @@ class Deliveries:
         assert claim.subscription_key is not None
         pair = claim.subscription_key, claim.message.key
         if pair in await self.ask(lambda: self._log.received(claim.process_instance_key)):
-            await self.ask(lambda: self._messages.delivered([(claim.message.key, claim.process_id)]))
+            await self._confirm(claim.message.key, claim.process_id)
             return Outcome.TAKEN
         return await self._deliver(claim.process_instance_key, claim.subscription_key, claim.process_id, claim.message)
 
@@ -100,10 +107,14 @@ class Deliveries:
     async def _deliver(self, instance_key: Key, subscription_key: Key, process_id: str, message: Message) -> Outcome:
         outcome = await self.tell(instance_key, subscription_key, message.key, message.variables)
         if outcome is Outcome.TAKEN:
-            await self.ask(lambda: self._messages.delivered([(message.key, process_id)]))
+            self._run(self._confirm(message.key, process_id))
         elif outcome is Outcome.REFUSED:
             await self.ask(lambda: self._messages.release(message.key, process_id, instance_key))
         return outcome
+
+    async def _confirm(self, message_key: Key, process_id: str) -> None:
+        """Nobody waits for it: where it is missing, the log says what became of the claim."""
+        await persist(lambda: self._messages.delivered([(message_key, process_id)]))
 
 
 async def persist(ask: Callable[[], Awaitable[T]]) -> T:

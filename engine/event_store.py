@@ -15,6 +15,7 @@ from sqlalchemy import exc
 
 from engine.records import Key, Variables
 from engine.store.event_log import SignalStart
+from engine.store.hearing import Heard
 from engine.store.messages import Claim, Message
 from engine.store.schedule import Scheduled
 from engine.store.signals import StoredSignal
@@ -58,6 +59,11 @@ class MessageStore(Protocol):
         opened_key: Key | None = None,
         limit: int = 100,
     ) -> list[Message]: ...
+
+    async def look(
+        self, tenant: str, name: str, correlation_key: str, process_id: str, opened_key: Key
+    ) -> list[Message]:
+        """The first LOOKED_AT of `buffered`, for one subscription."""
 
     async def claim(
         self, message_key: Key, process_id: str, instance_key: Key, subscription_key: Key | None
@@ -138,5 +144,5 @@ class EventLog(Protocol):
 class Hearing(Protocol):
     """Notifications of the store. engine.store.hearing.Hearing"""
 
-    def listen(self) -> AbstractAsyncContextManager[AsyncIterator[Collection[Key]]]:
-        """Yields the keys of messages that were named, at first none; none as well when nothing came for a while."""
+    def listen(self) -> AbstractAsyncContextManager[AsyncIterator[Heard]]:
+        """Yields what there is to look at: at first, and when nothing came for a while, everything."""

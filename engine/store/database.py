@@ -6,10 +6,10 @@ Called by the composition root, and by every other file of the store through the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from alembic import command
@@ -32,11 +32,54 @@ _SILENCE = {"tcp_user_timeout": 15_000, "keepalives_idle": 5, "keepalives_interv
 RawConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
+class Direct:
+    """One connection for statements that many wait for, one at a time: no pool, prepared, no transaction around them.
+
+    Taking a connection from the pool, beginning and ending cost several times what such a statement does. Each may be
+    repeated, and is, once, when the connection was lost.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._connection: RawConnection | None = None
+        self._turn = asyncio.Lock()
+
+    async def rows(self, statement: LiteralString, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """What the statement returns. Raises psycopg.OperationalError while Postgres is away."""
+        async with self._turn:
+            known = self._connection
+            if known is not None:
+                try:
+                    return await _rows(known, statement, values)
+                except psycopg.OperationalError:
+                    if not known.closed:
+                        raise
+            self._connection = opened = await open_raw(self._conninfo)
+            return await _rows(opened, statement, values)
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+async def _rows(
+    connection: RawConnection, statement: LiteralString, values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(statement, values, prepare=True)
+    return [] if cursor.description is None else await cursor.fetchall()
+
+
 class Database:
-    """A bounded pool of connections to one Postgres, for everything but the journal's writes."""
+    """A bounded pool of connections to one Postgres, for everything but the journal's writes; and two beside it.
+
+    `publishing` is for what has to reach the disk before anybody is answered, `correlating` for what does not wait.
+    """
 
     def __init__(self, url: str, *, pool_size: int = 4, pool_wait_s: float = 5.0) -> None:
         self.conninfo = conninfo_of(url)
+        self.publishing = Direct(self.conninfo)
+        self.correlating = Direct(self.conninfo)
         self.engine: AsyncEngine = create_async_engine(
             "postgresql+psycopg://",
             async_creator=self._connect,
@@ -55,6 +98,8 @@ class Database:
             yield connection
 
     async def close(self) -> None:
+        for direct in (self.publishing, self.correlating):
+            await direct.close()
         await self.engine.dispose()
 
     async def _connect(self) -> RawConnection:

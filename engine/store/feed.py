@@ -10,15 +10,13 @@ and never looked at again. PostgreSQL manual, "Transaction ID and Snapshot Infor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
-
-from sqlalchemy import text
+from typing import Generic, LiteralString, TypeVar
 
 from engine.store.database import Database
 
 T = TypeVar("T")
 
-_NOW = text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+_NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 
 class Feed(Generic[T]):
@@ -27,26 +25,28 @@ class Feed(Generic[T]):
     `columns` begin with the key; `build` makes an item of them.
     """
 
-    def __init__(self, database: Database, table: str, columns: str, build: Callable[..., T]) -> None:
+    def __init__(
+        self, database: Database, table: LiteralString, columns: LiteralString, build: Callable[..., T]
+    ) -> None:
         self._database = database
         self._build = build
         self._complete_below: int | None = None
         self._seen: dict[int, int] = {}  # key -> transaction, of rows that are not below that
-        self._query = text(f"""
+        self._query: LiteralString = f"""
             SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, unread.*
             FROM (SELECT) AS always
             LEFT JOIN LATERAL (
                 SELECT stored_in, {columns} FROM {table}
-                WHERE stored_in >= :complete_below AND key <> ALL(CAST(:seen AS bigint[]))
+                WHERE stored_in >= %(complete_below)s AND key <> ALL(%(seen)s::bigint[])
                 ORDER BY stored_in, key
-                LIMIT :limit
+                LIMIT %(limit)s
             ) AS unread ON true
-        """)
+        """
 
     async def begin(self) -> None:
         """From now on; what was stored before is the caller's to read."""
-        async with self._database.engine.connect() as connection:
-            self._complete_below = int((await connection.execute(_NOW)).scalar_one())
+        ((complete_below,),) = await self._database.correlating.rows(_NOW, {})
+        self._complete_below = int(complete_below)
         self._seen = {}
 
     async def unread(self, limit: int = 1_000) -> list[T]:
@@ -54,8 +54,7 @@ class Feed(Generic[T]):
         if self._complete_below is None:
             raise ValueError("a feed is read after it has begun")
         values = {"complete_below": self._complete_below, "seen": list(self._seen), "limit": limit}
-        async with self._database.engine.connect() as connection:
-            rows: list[tuple[Any, ...]] = [tuple(row) for row in await connection.execute(self._query, values)]
+        rows = await self._database.correlating.rows(self._query, values)
         found = sorted((row for row in rows if row[1] is not None), key=lambda row: row[2])
         self._seen |= {key: stored_in for _, stored_in, key, *_ in found}
         if len(found) < limit:

@@ -232,8 +232,8 @@ def test_engines_are_told_of_messages_and_signals_when_they_are_committed(audit_
         await Signals(on.one).broadcast(signal_key, "stop", {})
         told = [(each.channel, each.payload) async for each in listener.notifies(timeout=30, stop_after=3)]
         assert told == [
-            (messages.CHANNEL, str(message.key)),
-            (messages.CHANNEL, str(message.key)),
+            (messages.CHANNEL, ""),  # published
+            (messages.CHANNEL, str(message.key)),  # free again
             (signals.CHANNEL, str(signal_key)),
         ]
         await listener.close()

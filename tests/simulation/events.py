@@ -22,13 +22,15 @@ from engine.records import Command, DefinitionRef, EventReceived, Key, Signal, S
 from engine.start_events import StartEvents
 from engine.starts import Beginning, Starts
 from engine.store.event_log import SignalStart
-from engine.store.messages import Claim, Message
+from engine.store.hearing import EVERYTHING, Heard
+from engine.store.messages import LOOKED_AT, Claim, Message
 from engine.store.signals import StoredSignal
 from tests.loop import now_us
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CATCH_UP_S = 15.0
+MESSAGES, SIGNALS = 0, -1  # what a notification tells that names no message
 
 
 def now() -> datetime:
@@ -113,7 +115,7 @@ class MemoryMessages:
         until = at + timedelta(milliseconds=ttl_ms)
         message = Message(key, name, correlation_key, message_id, tenant, variables, at, until)
         self._disk.messages[key] = message
-        self._disk.notify(key)
+        self._disk.notify(MESSAGES)
         await self._disk.point()
         return message
 
@@ -143,6 +145,13 @@ class MemoryMessages:
         ]
         await self._disk.point()
         return found[:limit]
+
+    async def look(
+        self, tenant: str, name: str, correlation_key: str, process_id: str, opened_key: Key
+    ) -> list[Message]:
+        return await self.buffered(
+            name, correlation_key, process_id, tenant=tenant, opened_key=opened_key, limit=LOOKED_AT
+        )
 
     async def claim(self, message_key: Key, process_id: str, instance_key: Key, subscription_key: Key | None) -> bool:
         await self._disk.point()
@@ -209,7 +218,7 @@ class MemorySignals:
         await self._disk.point()
         if key not in self._disk.signals:
             self._disk.signals[key] = StoredSignal(key, name, variables, thrown_by, now())
-            self._disk.notify(0)
+            self._disk.notify(SIGNALS)
         await self._disk.point()
 
     async def since(self, names: Collection[str], since: datetime, limit: int = 1_000) -> list[StoredSignal]:
@@ -282,7 +291,7 @@ class MemoryHearing:
         self._disk = disk
 
     @asynccontextmanager
-    async def listen(self) -> AsyncIterator[AsyncIterator[Collection[Key]]]:
+    async def listen(self) -> AsyncIterator[AsyncIterator[Heard]]:
         queue: asyncio.Queue[Key] = asyncio.Queue()
         self._disk.listeners.append(queue)
         try:
@@ -290,17 +299,17 @@ class MemoryHearing:
         finally:
             self._disk.listeners.remove(queue)
 
-    async def _heard(self, queue: asyncio.Queue[Key]) -> AsyncIterator[Collection[Key]]:
-        yield ()
+    async def _heard(self, queue: asyncio.Queue[Key]) -> AsyncIterator[Heard]:
+        yield EVERYTHING
         while True:
             try:
                 async with asyncio.timeout(CATCH_UP_S):
                     key = await queue.get()
             except TimeoutError:
-                yield ()
+                yield EVERYTHING
             else:
                 await asyncio.sleep(0)
-                yield {key} if key else ()
+                yield Heard(key >= 0, key == SIGNALS, frozenset((key,) if key > 0 else ()))
 
 
 def received(disk: Disk, instance_key: Key) -> list[tuple[Key, Key]]:
