@@ -255,6 +255,27 @@ def test_the_test_tab_shows_why_a_task_is_stuck(modeler: Modeler, diagram: Diagr
     assert seen["jobs"][0]["state"] == "FAILED"
 
 
+def test_the_test_tab_shows_the_try_that_failed_beside_the_one_that_was_done(
+    modeler: Modeler, diagram: Diagram
+) -> None:
+    tab = TestTab(modeler, "service-task.bpmn", diagram("service-task"), "work", {})
+    (first,) = until("the job is there", lambda: tab.search("jobs"))
+    failure = {"retries": 3, "errorMessage": "the line was busy", "retryBackOff": 0}
+    assert modeler.post(f"/v2/jobs/{first['jobKey']}/failure", failure).status == 204
+    (second,) = until("it is tried again", lambda: [each for each in tab.search("jobs") if each["state"] == "CREATED"])
+    assert modeler.post(f"/v2/jobs/{second['jobKey']}/completion", {}).status == 204
+    jobs = {each["jobKey"]: each for each in tab.poll()["jobs"]}
+    assert {key: each["state"] for key, each in jobs.items()} == {
+        first["jobKey"]: "FAILED",
+        second["jobKey"]: "COMPLETED",
+    }
+    failed = jobs[first["jobKey"]]
+    assert (failed["type"], failed["retries"], failed["hasFailedWithRetriesLeft"]) == ("work", 3, True)
+    assert (failed["errorMessage"], failed["endTime"] is not None) == ("the line was busy", True)
+    found = modeler.post("/v2/jobs/search", {"filter": {"jobKey": first["jobKey"]}}).json
+    assert [each["jobKey"] for each in found["items"]] == [first["jobKey"]]
+
+
 def test_the_test_tab_shows_user_tasks_awaited_messages_and_called_processes(
     modeler: Modeler, diagram: Diagram
 ) -> None:

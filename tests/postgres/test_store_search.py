@@ -12,13 +12,19 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import event, text
 
+from engine.core.replay import derive_records
 from engine.keys import KeySource
-from engine.records import ActivityEnded, IncidentRaised
+from engine.records import Abort, ActivityEnded, IncidentRaised, JobFailed, RetriesSet, Start, TryFailed
 from engine.store import leases
+from engine.store.canonical import differences, rows_from_records
 from engine.store.database import Database, connect
+from engine.store.encoding import InstanceContext
 from engine.store.postgres_journal import PostgresJournal
+from engine.store.queries import Queries
 from engine.store.search import IncidentFilter, InstanceFilter, Search
 from tests.audit_samples import Life, keys, live, operational
+from tests.builders import EMPTY_REPORT, Diagram, each, message, signal
+from tests.driven import Driven
 
 pytestmark = pytest.mark.postgres
 
@@ -113,6 +119,103 @@ def test_an_operational_instance_is_seen_by_analysts_with_its_scopes_and_the_lif
         ]
         (request,) = await on.ask("SELECT * FROM audit.requests WHERE business_id = 'order-7'")
         assert (request["online"], request["steps"], request["state"]) == (False, 2, "active")
+
+    running(audit_url, scenario)
+
+
+def interrupted(source: KeySource) -> Driven:
+    """An operational instance to which everything happens that can while a step waits, and which goes on waiting."""
+    diagram = (
+        Diagram().start().task("print", retries=2).throw("tell", signal("news")).catch("paid", message("pay", "=n"))
+    )
+    diagram.task("each", loop=each("=[1]"))
+    diagram.task("wait").end().path("started", "print", "tell", "paid", "each", "wait", "ended")
+    run = Driven(diagram, {"n": 1}, online=False, key=source.reserve())
+    run.do(JobFailed(run.key, run.job.key, "NO_PAPER", "empty", True, EMPTY_REPORT, variables={"page": 7}))
+    run.fire()
+    run.do(RetriesSet(run.key, run.job.key, 5))
+    run.set({"n": 2})
+    run.set({"seen": True}, run.job.activity_instance_key, local=True)
+    run.done("print")
+    run.receive("paid", {"amount": 5})
+    run.done("each")
+    source.advance(run.key)
+    return run
+
+
+def life_of(run: Driven) -> Life:
+    start = run.log[0][0]
+    assert isinstance(start, Start)
+    return Life(InstanceContext.of_start(start), [tuple(run.records)])
+
+
+def test_analysts_see_what_happened_while_a_step_waited(audit_url: str) -> None:
+    async def scenario(on: Audit) -> None:
+        run = interrupted(on.keys)
+        await on.store(life_of(run))
+        (failure,) = await on.ask("SELECT * FROM audit.job_failures")
+        done = next(each for each in run.facts(ActivityEnded) if each.element_id == "print")
+        assert failure["activity_instance_key"] == done.activity_instance_key
+        assert (failure["try_no"], failure["tries_left"], failure["error_code"]) == (1, 1, "NO_PAPER")
+        (waited,) = await on.ask("SELECT again_at - failed_at > interval '0' AS later FROM audit.job_failures")
+        assert waited["later"]
+        assert failure["variables"] == {"page": 7}
+        thrown, received = await on.ask("SELECT * FROM audit.events ORDER BY position")
+        assert (thrown["direction"], thrown["event"], thrown["name"]) == ("thrown", "signal", "news")
+        assert (received["direction"], received["event"], received["name"]) == ("received", "message", "pay")
+        assert (received["correlation_key"], received["event_key"], received["variables"]) == ("2", 1, {"amount": 5})
+        rows = await on.ask("SELECT * FROM audit.interventions ORDER BY position")
+        assert [
+            (row["what"], row["element_id"], row["variables"], row["local"], row["tries_left"]) for row in rows
+        ] == [
+            ("retries", "print", None, None, 5),
+            ("variables", None, {"n": 2}, False, None),
+            ("variables", "print", {"seen": True}, True, None),
+        ]
+        steps = await on.ask("SELECT element_type, loop_counter FROM audit.steps WHERE element_id = 'each' ORDER BY 2")
+        assert [tuple(row.values()) for row in steps] == [("SERVICE_TASK", 1), ("MULTI_INSTANCE_BODY", None)]
+        assert len(await on.ask("SELECT * FROM open_instance")) == 1
+
+    running(audit_url, scenario)
+
+
+def test_what_happened_while_a_step_waited_follows_from_the_commands_byte_for_byte(audit_url: str) -> None:
+    async def scenario(on: Audit) -> None:
+        run = interrupted(on.keys)
+        run.do(Abort(run.key, "gone"))
+        life = life_of(run)
+        await on.store(life)
+        queries = Queries(on.database)
+        stored = await queries.load_instance(life.key)
+        assert stored is not None
+        records = derive_records(run.program, [(each.command, each.at_us) for each in stored.commands])
+        derived = rows_from_records(InstanceContext.of_start(stored.start), records)
+        assert differences(life.key, await queries.stored_rows(life.key), derived) == []
+        assert await on.ask("SELECT http_status, incomplete, attempts, steps FROM audit.requests") == [
+            {"http_status": None, "incomplete": False, "attempts": 0, "steps": 7}
+        ]
+
+    running(audit_url, scenario)
+
+
+def test_a_value_that_was_written_from_outside_is_found_unless_only_one_step_sees_it(audit_url: str) -> None:
+    async def scenario(on: Audit) -> None:
+        run = interrupted(on.keys)
+        await on.store(life_of(run))
+        found = [run.instance.key]
+        assert await on.found(variables={"n": 2}) == found
+        assert await on.found(variables={"n": 1}) == []
+        assert await on.found(variables={"seen": True}) == await on.found(variables={"page": 7}) == []
+        assert await on.found(variables={"amount": 5}) == found
+
+    running(audit_url, scenario)
+
+
+def test_the_job_of_a_failed_try_leads_to_its_instance(audit_url: str) -> None:
+    async def scenario(on: Audit) -> None:
+        run = interrupted(on.keys)
+        await on.store(life_of(run))
+        assert await on.search.root_of_job(run.facts(TryFailed)[0].job_key) == run.instance.key
 
     running(audit_url, scenario)
 
