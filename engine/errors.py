@@ -190,7 +190,8 @@ class BpmnError(CodedError):
 
 class _WithProblems(ConchError):
     def __init__(self, problems: Iterable[Problem]):
-        self.problems = tuple(problems)
+        # What refuses comes before what only warns: nobody should have to look for it.
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.severity != "error"))
         super().__init__("\n".join(map(str, self.problems)))
 
 

@@ -35,7 +35,7 @@ def read_tree(xml: bytes, resource_name: str, max_bytes: int = MAX_BYTES) -> etr
         if len(xml) > max_bytes:
             raise _Refused(
                 "file-too-large",
-                f"the file has {len(xml):,} bytes; the limit is {max_bytes:,}",
+                f"the file has at least {len(xml):,} bytes; the limit is {max_bytes:,}",
                 "Split the diagram into several files.",
             )
         _scan(xml)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.api.camunda.searches import Fields, Kind, Query, SearchBody, page_of, read_query
+from engine.api.camunda.searches import Fields, Kind, Query, SearchBody, Words, page_of, read_query
 from engine.errors import Rejected
 
 FIELDS: Fields = {
@@ -18,6 +18,8 @@ FIELDS: Fields = {
     "version": Kind.NUMBER,
     "open": Kind.FLAG,
     "startDate": Kind.INSTANT,
+    "state": Words(frozenset(("ACTIVE", "COMPLETED"))),
+    "tags": Words(of="tags"),
 }
 ITEMS: list[dict[str, Any]] = [
     {"key": "9", "name": "alpha", "version": 1, "open": True, "startDate": "2026-01-01T00:00:00.000000Z"},
@@ -32,6 +34,38 @@ def query(**body: Any) -> Query:
 
 def keys(**body: Any) -> list[str]:
     return [item["key"] for item in page_of(ITEMS, query(**body), "key")["items"]]
+
+
+TAGGED: list[dict[str, Any]] = [
+    {"key": "1", "tags": ["a", "b"]},
+    {"key": "2", "tags": ["a"]},
+    {"key": "3", "tags": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("a", ["1", "2"]),
+        (["a", "b"], ["1"]),
+        ({"$in": ["b", "c"]}, ["1"]),
+        ({"$neq": "b"}, ["2", "3"]),
+        ({"$notIn": ["a"]}, ["3"]),
+        ({"$exists": False}, ["3"]),
+        ({"$like": "?"}, ["1", "2"]),
+    ],
+)
+def test_a_list_is_found_by_one_of_its_texts(wanted: Any, found: list[str]) -> None:
+    answer = page_of(TAGGED, query(filter={"tags": wanted}), "key")
+    assert [item["key"] for item in answer["items"]] == found
+
+
+def test_a_word_that_no_item_can_hold_is_refused() -> None:
+    for wanted in ("ACTIV", {"$in": ["ACTIVE", "gone"]}, 7):
+        with pytest.raises(Rejected) as caught:
+            query(filter={"state": wanted})
+        assert "filter.state must be one of ACTIVE, COMPLETED" in caught.value.message
+    assert query(filter={"state": "ACTIVE"}).exact("state") == "ACTIVE"
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ def _where(location: tuple[int | str, ...]) -> str:
 _WORDS = {
     "missing": "is missing",
     "string_type": "must be a string",
+    "string_too_short": "must not be empty",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "dict_type": "must be a JSON object",

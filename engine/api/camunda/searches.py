@@ -34,7 +34,14 @@ class Kind(Enum):
     INSTANT = "instant"  # ISO 8601
 
 
-Fields: TypeAlias = Mapping[str, Kind]
+class Words(NamedTuple):
+    """A field that holds one of a few words, or a list of texts that is told under `of`."""
+
+    words: frozenset[str] = frozenset()
+    of: str = ""  # where the item tells the list; a condition holds when it does for one of its texts
+
+
+Fields: TypeAlias = Mapping[str, Kind | Words]
 
 
 class SearchBody(Body):
@@ -51,9 +58,15 @@ class Condition(NamedTuple):
     field: str
     operator: str
     operand: Any
+    of: str = ""  # the item's field that lists the values, where `field` is one of many
 
     def holds(self, item: Item) -> bool:
-        return _OPERATORS[self.operator](item.get(self.field), self.operand)
+        compare = _OPERATORS[self.operator]
+        if not self.of:
+            return compare(item.get(self.field), self.operand)
+        values = item.get(self.of) or [None]
+        every = self.operator in ("$neq", "$notIn")
+        return (all if every else any)(compare(value, self.operand) for value in values)
 
 
 class Query(NamedTuple):
@@ -118,16 +131,20 @@ def _conditions(given: Mapping[str, Any], fields: Fields, where: str, wrong: lis
         if name not in fields:
             wrong.append(f"{where}.{name} is not a field to filter by; there are {', '.join(sorted(fields))}")
             continue
-        comparisons = value.items() if isinstance(value, dict) else (("$eq", value),)
+        comparisons = value.items() if isinstance(value, dict) else [("$eq", value)]
+        if isinstance(value, list) and isinstance(fields[name], Words):  # all of them
+            comparisons = [("$eq", each) for each in value]
         for operator, operand in comparisons:
             try:
-                conditions.append(Condition(name, operator, _operand(operator, operand, fields[name])))
+                kind = fields[name]
+                of = kind.of if isinstance(kind, Words) else ""
+                conditions.append(Condition(name, operator, _operand(operator, operand, kind), of))
             except ValueError as error:
                 wrong.append(f"{where}.{name} {error}")
     return tuple(conditions)
 
 
-def _operand(operator: str, operand: Any, kind: Kind) -> Any:
+def _operand(operator: str, operand: Any, kind: Kind | Words) -> Any:
     if operator not in _OPERATORS:
         raise ValueError(f"has no operator `{operator}`; there are {', '.join(_OPERATORS)}")
     if operator == "$exists":
@@ -145,7 +162,9 @@ def _operand(operator: str, operand: Any, kind: Kind) -> Any:
     return _value(operand, kind)
 
 
-def _value(value: Any, kind: Kind) -> Any:
+def _value(value: Any, kind: Kind | Words) -> Any:
+    if isinstance(kind, Words):
+        return _word(value, kind.words)
     match kind:
         case Kind.TEXT if isinstance(value, str):
             return value
@@ -159,6 +178,12 @@ def _value(value: Any, kind: Kind) -> Any:
             return _instant(value)
     words = {Kind.TEXT: "a string", Kind.NUMBER: "a whole number", Kind.FLAG: "true or false"}
     raise ValueError(f"must be {words.get(kind, 'an instant in ISO 8601')}")
+
+
+def _word(value: Any, words: frozenset[str]) -> str:
+    if isinstance(value, str) and (not words or value in words):
+        return value
+    raise ValueError(f"must be one of {', '.join(sorted(words))}" if words else "must be a string")
 
 
 def _instant(text: str) -> datetime:
