@@ -44,6 +44,8 @@ class DecisionEvaluation(Body):
 
 
 def add(router: APIRouter, services: Services) -> None:
+    _requirements_routes(router, services)
+
     async def found(key: Key) -> StoredDefinition:
         definition = await services.deployments.definition(key)
         if definition is None or definition.kind != DECISION:
@@ -59,12 +61,13 @@ def add(router: APIRouter, services: Services) -> None:
         query = read_query(await read_json(request, SearchBody), fields.DECISION_DEFINITION)
         stored = await services.deployments.search(kind=DECISION, process_id=query.exact("decisionDefinitionId"))
         requirements = await _requirements(services)
-        answer = page_of(
-            [_item(each, requirements) for each in stored],
-            query,
-            "decisionDefinitionKey",
-            capped=len(stored) >= MAX_LISTED,
-        )
+        latest = {each.process_id: each.version for each in sorted(stored, key=lambda each: each.version)}
+        found = [
+            _item(each, requirements) | {"isLatestVersion": each.version == latest[each.process_id]} for each in stored
+        ]
+        answer = page_of(found, query, "decisionDefinitionKey", capped=len(stored) >= MAX_LISTED)
+        for item in answer["items"]:
+            del item["isLatestVersion"]
         return json_answer(answer)
 
     @router.post(
@@ -91,6 +94,45 @@ def add(router: APIRouter, services: Services) -> None:
     async def xml(request: Request) -> Response:
         definition = await found(key_in_path(request, "key"))
         return Response(await services.deployments.xml(definition.key), media_type="text/xml")
+
+
+def _requirements_routes(router: APIRouter, services: Services) -> None:
+    async def found(key: Key) -> StoredDefinition:
+        definition = await services.deployments.definition(key)
+        if definition is None or definition.kind != REQUIREMENTS:
+            raise not_found("decision requirements", key)
+        return definition
+
+    @router.post(
+        "/decision-requirements/search",
+        summary="Search deployed .dmn files, every version",
+        openapi_extra=described(SearchBody),
+    )
+    async def search(request: Request) -> Response:
+        query = read_query(await read_json(request, SearchBody), fields.DECISION_REQUIREMENTS)
+        stored = await services.deployments.search(kind=REQUIREMENTS, process_id=query.exact("decisionRequirementsId"))
+        items = [_requirements_item(each) for each in stored]
+        return json_answer(page_of(items, query, "decisionRequirementsKey", capped=len(stored) >= MAX_LISTED))
+
+    @router.get("/decision-requirements/{key}", summary="One version of a .dmn file")
+    async def get(request: Request) -> Response:
+        return json_answer(_requirements_item(await found(key_in_path(request, "key"))))
+
+    @router.get("/decision-requirements/{key}/xml", summary="The .dmn file as it was deployed")
+    async def xml(request: Request) -> Response:
+        definition = await found(key_in_path(request, "key"))
+        return Response(await services.deployments.xml(definition.key), media_type="text/xml")
+
+
+def _requirements_item(definition: StoredDefinition) -> Item:
+    return {
+        "decisionRequirementsId": definition.process_id,
+        "decisionRequirementsKey": str(definition.key),
+        "decisionRequirementsName": definition.name or definition.process_id,
+        "resourceName": definition.resource_name,
+        "version": definition.version,
+        "tenantId": DEFAULT_TENANT,
+    }
 
 
 async def _serving(services: Services, decision_id: str) -> StoredDefinition:

@@ -11,9 +11,10 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.instance_view import InstanceView
+from engine.api.camunda.newest import instances_of
 from engine.api.camunda.reading import Body, JsonObject, described, key_in_path, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, Services, not_found, searched
+from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.records import VariablesSet
 
 
@@ -25,15 +26,15 @@ class NewVariables(Body):
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/element-instances/search",
-        summary="Search the element instances of a process instance",
+        summary="Search element instances: of the process instance that the filter names, else of the newest 100",
         openapi_extra=described(SearchBody),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.ELEMENT_INSTANCE)
-        key = searched(query, "processInstanceKey", "elementInstanceKey", "elementInstanceScopeKey")
-        view = await _view(key)
-        found = [] if view is None else view.elements()
-        answer = page_of(found, query, "elementInstanceKey")
+        keys = ("processInstanceKey", "elementInstanceKey", "elementInstanceScopeKey")
+        looked = await instances_of(services, instances, query, *keys, only_open=query.exact("state") == "ACTIVE")
+        found = [item for view in looked.views for item in view.elements()]
+        answer = page_of(found, query, "elementInstanceKey", capped=looked.capped)
         for item in answer["items"]:
             del item["elementInstanceScopeKey"]
         return json_answer(answer)
@@ -59,6 +60,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         body = await read_json(request, NewVariables)
         root = services.runtime.find_scope(key)
         if root is None:
+            view = await _view(key)
+            if view is not None and view.key == key:
+                open_here(services, view)
             raise not_found("open element instance or process instance", key)
         await services.runtime.tell(root, VariablesSet, key, body.variables, body.local)
         return no_content()

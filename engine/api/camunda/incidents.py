@@ -14,7 +14,7 @@ from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.process_instances import Operation
 from engine.api.camunda.reading import described, key_in_path, read_json
 from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, Services, not_found
+from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.records import IncidentResolved
 
 _SCOPES = ("processInstanceKey", "elementInstanceKey")
@@ -49,9 +49,28 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         await read_json(request, Operation)
         root = services.runtime.find_incident(key)
         if root is None:
+            there = await services.search.root_of_incident(key)
+            if there is not None and (view := await instances.view(there)) is not None and not view.ended:
+                open_here(services, view)
             raise not_found("open incident", key)
         await services.runtime.tell(root, IncidentResolved, key)
         return no_content()
+
+    @router.post(
+        "/process-instances/{key}/incident-resolution",
+        summary="Try again everything that failed in a process instance; done when answered",
+        openapi_extra=described(Operation),
+    )
+    async def resolve_all(request: Request) -> Response:
+        key = key_in_path(request, "key")
+        await read_json(request, Operation)
+        view = await instances.found(key)
+        open_here(services, view)
+        inside = view.places.within(key)
+        for each in [each for each in view.incidents() if each["state"] == "ACTIVE"]:
+            if int(each["elementInstanceKey"]) in inside and services.runtime.find_incident(int(each["incidentKey"])):
+                await services.runtime.tell(view.key, IncidentResolved, int(each["incidentKey"]))
+        return json_answer({"batchOperationKey": str(services.mint()), "batchOperationType": "RESOLVE_INCIDENT"})
 
     async def within(request: Request, *, element: bool) -> Response:
         key = key_in_path(request, "key")

@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
+from engine.api.camunda.newest import instances_of
 from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, described, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, Services, searched
+from engine.api.camunda.services import Instances, Services
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -81,12 +82,12 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
     @router.post(
         "/message-subscriptions/search",
-        summary="Search the messages that a process instance waits for",
+        summary="Search awaited messages: of the process instance that the filter names, else of the newest 100 open",
         openapi_extra=described(SearchBody),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.MESSAGE_SUBSCRIPTION)
-        root = await instances.root_of_element(searched(query, "processInstanceKey", "elementInstanceKey"))
-        view = None if root is None else await instances.view(root)
-        found = [] if view is None else view.subscriptions()
-        return json_answer(page_of(found, query, "messageSubscriptionKey"))
+        keys = ("processInstanceKey", "elementInstanceKey")
+        looked = await instances_of(services, instances, query, *keys, only_open=True)
+        found = [item for view in looked.views for item in view.subscriptions()]
+        return json_answer(page_of(found, query, "messageSubscriptionKey", capped=looked.capped))

@@ -31,7 +31,7 @@ from engine.api.camunda.reading import (
     read_json,
 )
 from engine.api.camunda.searches import SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, Services, not_found
+from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.api.exchange import mint_request_id
 from engine.api.headers import PRIORITIES, read_tags
 from engine.errors import Code, Rejected
@@ -89,8 +89,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         if view.key != key:
             message = f"{key} was started by a call activity; cancel {view.key}, the process instance around it"
             raise Rejected(Code.INVALID_ARGUMENT, message)
-        if view.ended:
-            raise Rejected(Code.NOT_FOUND, f"the process instance {key} has ended already")
+        open_here(services, view)
         await services.runtime.tell(key, Cancel, Code.CANCELLED, "cancelled by a Camunda 8 client")
         return no_content()
 
@@ -255,6 +254,21 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         view = await instances.found(key)
         item = next(each for each in view.process_instances() if each["processInstanceKey"] == str(key))
         return json_answer(item)
+
+    @router.get("/process-instances/{key}/call-hierarchy", summary="The process instances around one, from outside in")
+    async def call_hierarchy(request: Request) -> Response:
+        key = key_in_path(request, "key")
+        view = await instances.found(key)
+        around = {each["processInstanceKey"]: each for each in view.process_instances()}
+        path: list[dict[str, Any]] = []
+        at: str | None = str(key)
+        while at is not None:
+            path.insert(0, around[at])
+            at = around[at]["parentProcessInstanceKey"]
+        names = ("processInstanceKey", "processDefinitionKey")
+        said = [{name: each[name] for name in names} for each in path]
+        titles = [each["processDefinitionName"] or each["processDefinitionId"] for each in path]
+        return json_answer([item | {"processDefinitionName": title} for item, title in zip(said, titles, strict=True)])
 
     @router.get("/process-instances/{key}/sequence-flows", summary="The sequence flows that were taken")
     async def flows(request: Request) -> Response:

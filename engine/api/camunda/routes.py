@@ -14,11 +14,13 @@ from engine.api.camunda import (
     deployments,
     element_instances,
     expressions,
+    forms,
     incidents,
     jobs,
     messages,
     process_definitions,
     process_instances,
+    statistics,
     user_tasks,
     variables,
 )
@@ -33,14 +35,16 @@ def routes(services: Services) -> APIRouter:
     instances = Instances(services)
     cluster.add(router, services)
     deployments.add(router, services)
+    statistics.add(router, services, instances)
     process_definitions.add(router, services)
     process_instances.add(router, services, instances)
     element_instances.add(router, services, instances)
-    variables.add(router, instances)
+    variables.add(router, services, instances)
     incidents.add(router, services, instances)
     jobs.add(router, services, instances)
     messages.add(router, services, instances)
     user_tasks.add(router, services, instances)
+    forms.add(router, services)
     expressions.add(router, services, instances)
     decisions.add(router, services)
     for route in router.routes:

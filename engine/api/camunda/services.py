@@ -12,8 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from engine.api.camunda.instance_view import InstanceView, Lent, OpenState
-from engine.api.camunda.problems import refused
-from engine.api.camunda.searches import Query
 from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
 from engine.core.instance import ProcessInstance
@@ -183,9 +181,11 @@ def not_found(what: str, key: Key) -> Rejected:
     return Rejected(Code.NOT_FOUND, f"there is no {what} with the key {key}")
 
 
-def searched(query: Query, *fields: str) -> Key:
-    """The key that says in which process instance to search. Raises Rejected when the filter names none of `fields`."""
-    for field in fields:
-        if (text := query.exact(field)) is not None:
-            return int(text)
-    raise refused([f"the filter must name one {' or one '.join(fields)}: this search looks into one process instance"])
+def open_here(services: Services, view: InstanceView) -> None:
+    """Raises Rejected(NOT_FOUND) for an instance that has ended, or that another gateway runs: only that one can
+    change it."""
+    if view.ended:
+        raise Rejected(Code.NOT_FOUND, f"the process instance {view.key} has ended already")
+    if services.runtime.start_of(view.key) is None:
+        told = "is open at another gateway of this database, which alone can change it: send the request there"
+        raise Rejected(Code.NOT_FOUND, f"the process instance {view.key} {told}")

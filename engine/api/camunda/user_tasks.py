@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
+from engine.api.camunda.forms import form_of
 from engine.api.camunda.instance_view import InstanceView
 from engine.api.camunda.items import truncated
 from engine.api.camunda.open_work import OpenWork
@@ -78,11 +79,16 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
         _, item = await found(key_in_path(request, "key"))
         return json_answer(item)
 
-    @router.get("/user-tasks/{key}/form", summary="204: forms are not served here")
+    @router.get("/user-tasks/{key}/form", summary="The form of a user task; 204 when it has none that is deployed")
     async def form(request: Request) -> Response:
-        await found(key_in_path(request, "key"))
-        return no_content()
+        _, item = await found(key_in_path(request, "key"))
+        return await form_of(services, item["externalFormReference"])
 
+    @router.post(
+        "/user-tasks/{key}/effective-variables/search",
+        summary="Search the variables that a user task sees",
+        openapi_extra=described(SearchBody),
+    )
     @router.post(
         "/user-tasks/{key}/variables/search",
         summary="Search the variables that a user task sees",

@@ -1,4 +1,4 @@
-"""Owns the routes that read variables: search within a process instance, and one by its key.
+"""Owns the routes that read variables: search in process instances, and one by its key.
 Never logs a value, and never cuts one unless the client wants it cut.
 Called by Modeler's Test tab every second and by Camunda 8 clients.
 """
@@ -11,23 +11,24 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.items import truncated
+from engine.api.camunda.newest import instances_of
 from engine.api.camunda.reading import described, flag_in_query, key_in_path, read_json
 from engine.api.camunda.searches import SearchBody, page_of, read_query
-from engine.api.camunda.services import Instances, not_found, searched
+from engine.api.camunda.services import Instances, Services, not_found
 
 
-def add(router: APIRouter, instances: Instances) -> None:
+def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/variables/search",
-        summary="Search the variables of a process instance, called ones included",
+        summary="Search variables: of the process instance or scope that the filter names, else of the newest 100",
         openapi_extra=described(SearchBody),
     )
     async def search(request: Request) -> Response:
         cut = flag_in_query(request, "truncateValues", True)
         query = read_query(await read_json(request, SearchBody), fields.VARIABLE)
-        root = await instances.root_of_element(searched(query, "processInstanceKey", "scopeKey"))
-        view = None if root is None else await instances.view(root)
-        answer = page_of([] if view is None else view.variables(), query, "variableKey")
+        looked = await instances_of(services, instances, query, "processInstanceKey", "scopeKey")
+        found = [item for view in looked.views for item in view.variables()]
+        answer = page_of(found, query, "variableKey", capped=looked.capped)
         for item in answer["items"]:
             instances.remember(int(item["variableKey"]), int(item["rootProcessInstanceKey"]))
         if cut:
