@@ -50,5 +50,7 @@ def command(paths: tuple[Path, ...], as_json: bool, workers: bool, config: Path 
             click.echo(str(problem))
         warnings = len(problems) - len(errors)
         click.echo(f"{len(errors)} error(s), {warnings} warning(s)", err=True)
+        if any(problem.rule == "unknown-topic" for problem in errors) and not workers:
+            click.echo("topics that are served by workers in other languages: check with --workers", err=True)
     if errors:
         raise click.exceptions.Exit(1)

@@ -16,7 +16,10 @@ from engine.api.documents import instance_document
 from engine.api.narrative import tell, walked
 from engine.bpmn.picture import draw
 from engine.cli import config_option
-from engine.cli.reading import KEY, reading
+from engine.cli.reading import KEY, Audit, reading
+from engine.cli.waits import waits
+from engine.core.replay import replay
+from engine.linking import Programs
 from engine.settings import Settings, load_settings
 from engine.store.queries import StoredInstance
 
@@ -39,8 +42,9 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @config_option
 def command(key: int | str, svg: Path | None, as_json: bool, config: Path | None) -> None:
-    """Tell what happened to one request, from the audit's rows alone. KEY: process instance key or request id."""
-    stored, xml = asyncio.run(_load(load_settings(config, os.environ), key))
+    """Tell what happened to one request or process instance, from the audit's rows alone, and what an open one waits
+    for. KEY: process instance key or request id."""
+    stored, xml, waiting = asyncio.run(_load(load_settings(config, os.environ), key))
     if svg is not None:
         picture = draw(xml, walked(stored))
         if str(svg) == "-":
@@ -51,11 +55,19 @@ def command(key: int | str, svg: Path | None, as_json: bool, config: Path | None
     elif as_json:
         click.echo(orjson.dumps(instance_document(stored), option=orjson.OPT_INDENT_2))
     else:
-        for sentence in tell(stored):
+        for sentence in (*tell(stored), *waiting):
             click.echo(sentence)
 
 
-async def _load(settings: Settings, key: int | str) -> tuple[StoredInstance, bytes]:
+async def _load(settings: Settings, key: int | str) -> tuple[StoredInstance, bytes, list[str]]:
     async with reading(settings) as audit:
         stored = await audit.load(key)
-        return stored, await audit.xml_of(stored)
+        return stored, await audit.xml_of(stored), await _waits(audit, stored)
+
+
+async def _waits(audit: Audit, stored: StoredInstance) -> list[str]:
+    """What has to happen from outside before an open instance goes on. Raises Rejected when it cannot be rebuilt."""
+    if any(fact["kind"] == "instance_ended" for fact in stored.facts) or stored.start.online:
+        return []
+    program = await Programs().of_start(audit.definitions, stored.start)
+    return waits(replay(program, [(logged.command, logged.at_us) for logged in stored.commands]))

@@ -19,6 +19,7 @@ from engine.settings import Settings
 from engine.store import database as databases
 from engine.store.definitions import Definitions
 from engine.store.queries import Queries, StoredInstance
+from engine.store.search import Search
 
 CONNECT_WAIT_S = 5.0
 
@@ -43,11 +44,15 @@ class Audit(NamedTuple):
 
     queries: Queries
     definitions: Definitions
+    search: Search
 
     async def load(self, key: Key | str) -> StoredInstance:
-        """The instance by its key or by its request id. Raises Rejected: NOT_FOUND, or UNSUPPORTED for commands that
-        this version cannot read."""
+        """The instance by its key, by that of a called process that has ended inside it, or by its request id.
+
+        Raises Rejected: NOT_FOUND, or UNSUPPORTED for commands that this version cannot read.
+        """
         number = key if isinstance(key, int) else await self._key_of(key)
+        number = await self.search.root_of(number) or number
         try:
             stored = await self.queries.load_instance(number)
         except ValueError as error:
@@ -75,7 +80,7 @@ class Audit(NamedTuple):
 async def reading(settings: Settings) -> AsyncIterator[Audit]:
     """Open the configured database, or the embedded one: the running gateway's, else started for this command."""
     async with connected(settings) as database:
-        yield Audit(Queries(database), Definitions(database))
+        yield Audit(Queries(database), Definitions(database), Search(database))
 
 
 @asynccontextmanager
