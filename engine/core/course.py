@@ -177,20 +177,21 @@ class Course:
 
     def complete(self, activity: Activity, results: Variables) -> bool | None:
         """Write what the activity leaves behind and end it. True, or what its incident means for its token."""
-        node, scope, around = activity.node, activity.scope, activity.outer.variables
+        node, around = activity.node, activity.outer.variables
         changes: Variables = results
         if node.outputs:
-            visible = {**scope.visible(), **results}
+            activity.keep(results)  # for the mappings, and for whoever has to mend what they fail at
             try:
-                changes = mapped(node.outputs, visible, self.context(activity))
+                changes = mapped(node.outputs, activity.scope.visible(), self.context(activity))
             except EvaluationFailed as failure:
-                return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
+                return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete")
         if activity.index is not None:
             try:
                 multi_instance.collect(self, activity, {**results, **changes})
             except EvaluationFailed as failure:
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
         if changes:
+            scope = activity.scope
             if scope is around or (activity.index is None and (node.outputs or node.loop is not None)):
                 around.write(changes)
                 activity.written = changes

@@ -285,6 +285,10 @@ class ProcessInstance:
                 f"this is {definition.process_id} {definition.content_hash[:12]}, the command is for {found}",
             )
         problems = [f"there is no element `{each}`" for each in _named_by(start) if each not in definition.nodes]
+        if start.start_event_id is not None and not problems:
+            event = definition.nodes[start.start_event_id]
+            if event.type is not ElementType.START_EVENT or event.parent is not None:
+                problems.append(f"`{event.id}` is no start event of the process itself")
         if not problems:
             problems = [f"`{each}`: {why}" for each in start.start_element_ids for why in _no_start(program, each)]
         if not start.start_element_ids and start.start_event_id is None and not definition.start_id:

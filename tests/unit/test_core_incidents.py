@@ -8,7 +8,7 @@ import pytest
 
 from engine.bpmn.spiff import Program
 from engine.records import Abort
-from tests.builders import Diagram, mappings, message, timer
+from tests.builders import Diagram, each, escalation, mappings, message, timer
 from tests.driven import Driven
 
 INPUT = {"x": "=x + 1"}
@@ -76,4 +76,46 @@ def test_an_instance_that_cannot_begin_inside_a_scope_ends() -> None:
     assert run.outcome.error is not None
     assert run.outcome.error["code"] == "EXPRESSION_FAILED"
     assert run.path == ["sub:terminated"]
+    run.replayed()
+
+
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_result_that_an_output_mapping_failed_at_is_a_variable_that_a_person_can_mend(value: int | None) -> None:
+    diagram = Diagram().start().task("work", outputs={"sum": "=if amount = null then function(x) x else amount"}).end()
+    run = Driven(diagram.path("started", "work", "ended"), online=False)
+    run.done("work", {"amount": value})
+    if value is None:
+        (work,) = run.instance.open_activities
+        assert run.instance.scopes[work.key] == {"amount": None}
+        run.set({"amount": 7}, work.key, local=True)
+        run.resolve()
+
+    assert run.outcome.variables == {"sum": 7}
+    run.replayed()
+
+
+@pytest.mark.parametrize("kind", ["sub_process", "call_activity", "item", "event_sub_process"])
+def test_outputs_that_failed_are_mapped_once_they_can_be(kind: str) -> None:
+    fails = "=if ready then 1 else function(x) x"
+    inner = Diagram("inner").start().task("work").end().path("started", "work", "ended")
+    diagram = Diagram().start()
+    if kind == "item":
+        diagram.task("work", loop=each("=[1]"), outputs={"y": fails}).path("started", "work")
+    elif kind == "call_activity":
+        diagram.call("call", "inner", all_in=False, outputs=mappings({"y": fails})).path("started", "call")
+    elif kind == "sub_process":
+        diagram.sub_process("sub", outputs=mappings({"y": fails})).path("started", "sub")
+        with diagram.inside("sub"):
+            diagram.start("began").task("work").end("done").path("began", "work", "done")
+    else:
+        diagram.throw("tell", escalation("A")).path("started", "tell")
+        with diagram.event_sub_process("told", outputs=mappings({"y": fails})).inside("told"):
+            diagram.start("began", escalation("A")).task("work").end("done").path("began", "work", "done")
+    run = Driven(Program(diagram.build(), {"call": Program(inner.build())}), {"ready": False}, online=False)
+    run.done("work")
+    run.resolve()
+    run.set({"ready": True})
+    run.resolve()
+
+    assert run.outcome.state == "completed"
     run.replayed()

@@ -629,3 +629,13 @@ def test_an_instance_with_scopes_inside_is_freed_without_the_garbage_collector(a
         assert [each() for each in open_ if each() is not None] == []
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("element_id", ["began", "work", "nowhere"])
+def test_an_instance_begins_at_no_other_event_than_a_start_event_of_its_process(element_id: str) -> None:
+    diagram = Diagram().start().sub_process("sub").end().path("started", "sub", "ended")
+    with diagram.inside("sub"):
+        diagram.start("began").task("work").end("done").path("began", "work", "done")
+
+    with pytest.raises(Rejected, match=f"`{element_id}`"):
+        Driven(diagram, start_event_id=element_id)

@@ -91,3 +91,14 @@ def test_a_completion_condition_that_failed_is_asked_again() -> None:
 
     assert run.outcome.variables == {"enough": True, "all": [1, None, None]}
     run.replayed()
+
+
+def test_an_output_of_an_item_that_has_the_name_of_a_result_stays_with_the_item() -> None:
+    loop = each("=[1, 2]", "item", into="all", result="=result")
+    diagram = Diagram().start().task("work", loop=loop, outputs={"result": "=result + 1", "last": "=item"}).end()
+    run = Driven(diagram.path("started", "work", "ended"))
+    run.done("work", {"result": 1})
+    run.done("work", {"result": 2})
+
+    assert run.outcome.variables == {"all": [2, 3], "last": 2}
+    run.replayed()
