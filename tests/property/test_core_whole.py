@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.bpmn.spiff import Program
 from engine.core import InstanceState, ProcessInstance, derive_records, replay
+from engine.core.instance import _no_start
 from engine.core.lifecycle import ENDED, ActivityState
 from engine.records import (
     Abort,
@@ -72,6 +73,18 @@ def legal(draw: Any, instance: ProcessInstance) -> Command | None:
     return draw(st.sampled_from(commands)) if commands else None
 
 
+def begins(draw: Any, program: Program, *, online: bool) -> Command:
+    """A Start, now and then before other elements than the start event, and with an element after which to end."""
+    command = start_command(program.definition, {"x": 1, "y": 1}, online=online, max_activity_instances=MOST)
+    ids = list(program.definition.nodes)
+    if draw(st.integers(0, 5)) == 0:
+        before = [id for id in ids if not list(_no_start(program, id))]
+        command = command._replace(start_element_ids=tuple(draw(st.lists(st.sampled_from(before), max_size=3))))
+    if draw(st.integers(0, 5)) == 0:
+        command = command._replace(terminate_after_id=draw(st.sampled_from(ids)))
+    return command
+
+
 def check_tokens(instance: ProcessInstance) -> None:
     """At rest every token is in an open activity or parked at a join, and every scope with none has been left."""
     course = instance._course
@@ -119,6 +132,14 @@ def check_keys(records: list[Record], steps: list[Step], instance: ProcessInstan
     assert len(started) == len(set(started))
     assert len(stopped) == len(set(stopped))
     assert set(stopped) <= set(started)
+    around = {fact.activity_instance_key: fact.scope_key for fact in facts if isinstance(fact, ActivityEnded)}
+    order = {key: place for place, key in enumerate(around)}
+    assert all(order[key] < order[scope] for key, scope in around.items() if scope in order), "inner ends before outer"
+    open_keys = {activity.key for activity in instance.open_activities}
+    assert not open_keys & set(ended)
+    assert {scope for scope in around.values() if scope is not None} <= open_keys | set(ended)
+    assert set(instance.scopes) <= open_keys | {instance.key}
+    assert {incident.key for incident in instance.open_incidents} <= set(raised) - set(over)
     if instance.state in ENDED:
         assert isinstance(facts[-1], InstanceEnded)
         assert facts[-1].activities == sum(
@@ -138,9 +159,7 @@ def live(data: st.DataObject, program: Program) -> None:
     records: list[Record] = []
     steps: list[Step] = []
     at_us = AT
-    command: Command | None = start_command(
-        program.definition, {"x": 1, "y": 1}, online=online, max_activity_instances=MOST
-    )
+    command: Command | None = begins(data.draw, program, online=online)
     while command is not None and len(log) < COMMANDS:
         steps.append(instance.apply(command, at_us))
         assert instance.fault is None, repr(instance.fault)

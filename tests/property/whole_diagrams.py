@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from engine.bpmn.definition import ElementType, EventDefinition, TimerKind, UserTask
+from engine.bpmn.definition import ElementType, EventDefinition, MultiInstance, TimerKind, UserTask
 from engine.bpmn.spiff import Program
 from tests.builders import (
     TERMINATE,
@@ -44,6 +44,7 @@ MAPPINGS: tuple[dict[str, str], ...] = (
     {"x": "=x"},
     {"y": "=if x = null then 0 else 1"},
     {"x": "=1", "z": "=2"},
+    {"z": "=if x = 3 then function(a) a else x"},  # which is no JSON
 )
 DEPTH = 3
 
@@ -117,14 +118,9 @@ class Drawing:
 
     def task(self) -> tuple[str, str]:
         task_id = self.id("task")
-        inputs, outputs = mappings(self.one(*MAPPINGS)), mappings(self.one(*MAPPINGS))
-        fields: dict[str, Any] = {"inputs": inputs, "outputs": outputs}
+        fields = self.mapped()
         if self.often(4):
-            until = self.one(None, None, "=numberOfCompletedInstances > 0")
-            sequential = self.draw(st.booleans())
-            fields["loop"] = each(
-                "=[x, 2, null]", "item", sequential=sequential, into="all", result="=item", until=until
-            )
+            fields["loop"] = self.items("=[x, 2, null]")
         match self.one("service", "service", "script", "user", "receive", "manual"):
             case "service":
                 self.diagram.node(task_id, ElementType.SERVICE_TASK, topic=task_id, retries=self.one(1, 2), **fields)
@@ -141,6 +137,14 @@ class Drawing:
         self.borders(task_id)
         return task_id, task_id
 
+    def items(self, collection: str) -> MultiInstance:
+        until = self.one(None, None, "=numberOfCompletedInstances > 0", "=if x = 3 then null else x > 1")
+        result = self.one("=item", "=x", "=if x = 3 then function(a) a else z")
+        return each(collection, "item", sequential=self.draw(st.booleans()), into="all", result=result, until=until)
+
+    def mapped(self) -> dict[str, Any]:
+        return {"inputs": mappings(self.one(*MAPPINGS)), "outputs": mappings(self.one(*MAPPINGS))}
+
     def borders(self, activity_id: str) -> None:
         """Boundary events, each with a way of its own to an end."""
         taken: set[tuple[Any, Any]] = set()
@@ -153,7 +157,8 @@ class Drawing:
                 self.draw(st.booleans()) and not (event.timer and event.timer.kind is TimerKind.CYCLE)
             )
             border_id = self.id("border")
-            self.diagram.boundary(activity_id, border_id, event, interrupting=interrupting)
+            outputs = mappings(self.one(*MAPPINGS))
+            self.diagram.boundary(activity_id, border_id, event, interrupting=interrupting, outputs=outputs)
             if self.often(2):
                 task_id = self.id("after")
                 self.diagram.task(task_id).path(border_id, task_id)
@@ -162,7 +167,7 @@ class Drawing:
 
     def wait(self) -> tuple[str, str]:
         wait_id = self.id("wait")
-        self.diagram.catch(wait_id, self.one(*AWAITED))
+        self.diagram.catch(wait_id, self.one(*AWAITED), outputs=mappings(self.one(*MAPPINGS)))
         return wait_id, wait_id
 
     def throw(self) -> tuple[str, str]:
@@ -210,9 +215,9 @@ class Drawing:
 
     def sub_process(self, depth: int) -> tuple[str, str]:
         sub_id = self.id("sub")
-        fields: dict[str, Any] = {"inputs": mappings(self.one(*MAPPINGS)), "outputs": mappings(self.one(*MAPPINGS))}
+        fields = self.mapped()
         if self.often(5):
-            fields["loop"] = each("=[1, 2]", "item", sequential=self.draw(st.booleans()), into="all", result="=x")
+            fields["loop"] = self.items("=[1, x]")
         self.diagram.sub_process(sub_id, **fields)
         with self.diagram.inside(sub_id):
             self.scope(depth)
@@ -233,7 +238,10 @@ class Drawing:
         child.scope(min(depth, 1))
         self.calls[call_id] = Program(child.diagram.build(), child.calls)
         all_in, all_out = self.draw(st.booleans()), self.draw(st.booleans())
-        self.diagram.call(call_id, child.diagram.process_id, all_in=all_in, all_out=all_out)
+        fields = self.mapped()
+        if self.often(5):
+            fields["loop"] = self.items("=[1, x]")
+        self.diagram.call(call_id, child.diagram.process_id, all_in=all_in, all_out=all_out, **fields)
         self.borders(call_id)
         return call_id, call_id
 
