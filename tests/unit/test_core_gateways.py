@@ -181,3 +181,17 @@ def test_an_event_based_gateway_goes_on_with_the_timer_and_drops_the_message() -
 
     assert run.outcome[:2] == ("completed", "e2")
     assert len(run.step.unsubscribe) == 1
+
+
+def test_an_inclusive_join_waits_for_a_token_that_has_a_choice_of_ways_to_it() -> None:
+    diagram = Diagram().start().gateway("fork", ElementType.PARALLEL_GATEWAY).task("a").task("b").gateway("way")
+    diagram.gateway("merge").gateway("join", ElementType.INCLUSIVE_GATEWAY).task("after").end()
+    diagram.path("started", "fork", "a", "merge", "join", "after", "ended").path("fork", "b", "way")
+    run = Driven(diagram.flow("way", "merge", "=long").flow("way", "join", default=True), {"long": False})
+    run.done("a")
+    assert run.open == ["b"]
+    run.done("b")
+    run.done("after")
+
+    assert run.outcome.state == "completed"
+    run.replayed()
