@@ -227,6 +227,8 @@ class ProcessInstance:
                 return command._replace(variables=frozen(command.variables), report=_frozen_report(command.report))
             case JobFailed():
                 self._job_must_run(command.job_key)
+                if command.back_off_ms is not None and command.back_off_ms < 0:
+                    raise Rejected(Code.INVALID_ARGUMENT, f"a back-off is 0 ms or more, not {command.back_off_ms}")
                 return command._replace(report=_frozen_report(command.report), variables=frozen(command.variables))
             case Start():
                 self._start_must_fit(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from engine.core import catching, containers, jobs
 from engine.core.activity import Activity, Caught
 from engine.core.chance import Chance
-from engine.core.due import job_back_off_us
+from engine.core.due import FURTHEST_US, job_back_off_us
 from engine.core.elements import ENTER
 from engine.core.lifecycle import ActivityState
 from engine.errors import Code
@@ -117,7 +117,7 @@ def _job_failed(course: Course, command: JobFailed) -> None:
         course.incident(activity, code, f"{command.error_code}: {command.message} ({tries})", "job")
         return
     if command.back_off_ms is not None:
-        again_at_us = course.agenda.at_us + command.back_off_ms * 1000
+        again_at_us = min(course.agenda.at_us + command.back_off_ms * 1000, FURTHEST_US)
     else:
         again_at_us = course.agenda.at_us + job_back_off_us(activity.tries, Chance(course.key, activity).number())
     ledger.try_failed(activity, *failure, again_at_us, command.variables)

@@ -12,6 +12,7 @@ import pytest
 from engine.bpmn.definition import ElementType, TimerKind
 from engine.bpmn.spiff import Program
 from engine.core import InstanceState, ProcessInstance, derive_records, replay
+from engine.core.due import FURTHEST_US
 from engine.errors import Rejected
 from engine.records import (
     Abort,
@@ -639,3 +640,14 @@ def test_an_instance_begins_at_no_other_event_than_a_start_event_of_its_process(
 
     with pytest.raises(Rejected, match=f"`{element_id}`"):
         Driven(diagram, start_event_id=element_id)
+
+
+def test_a_back_off_is_never_negative_and_ends_with_the_calendar() -> None:
+    run = Driven(one_task(retries=2), online=False)
+    command = JobFailed(run.key, run.job.key, "BUSY", "later", True, EMPTY_REPORT, 1)
+    with pytest.raises(Rejected, match="a back-off is 0 ms or more, not -1"):
+        run.do(command._replace(back_off_ms=-1))
+    run.do(command._replace(back_off_ms=10**18))
+
+    assert [timer.due_at_us for timer in run.instance.open_timers] == [FURTHEST_US]
+    run.replayed()
