@@ -15,6 +15,7 @@ from starlette.routing import Route
 from engine.api import operations
 from engine.api.camunda.problems import nothing_there
 from engine.api.camunda.routes import routes as camunda_routes
+from engine.api.directory import Directory, answer_with
 from engine.api.exchange import Receive, Scope, Send
 from engine.api.inference import InferenceEndpoint
 from engine.inference import Operation
@@ -38,13 +39,14 @@ _OUR_HEADERS = {
 
 
 class _App(FastAPI):
-    """A FastAPI application whose inference requests go straight to their endpoints.
+    """A FastAPI application whose inference requests, and those of Camunda 8 clients, go straight to their endpoints.
 
     The layers of middleware and the search through the routes would take as long as all else that HTTP costs here;
     they have nothing to do for a request that the endpoint answers whole, errors included.
     """
 
     endpoints: Mapping[str, InferenceEndpoint] = {}
+    directory = Directory()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -57,6 +59,9 @@ class _App(FastAPI):
                 ):
                     scope["path_params"] = {"model": model, "version": version}
                     return await self.endpoints[verb](scope, receive, send)
+        if scope["type"] == "http" and (found := self.directory.find(scope)) is not None:
+            scope["app"] = self
+            return await answer_with(found, scope, receive, send)
         return await super().__call__(scope, receive, send)
 
 
@@ -78,7 +83,9 @@ def build_app(gateway: Gateway, services: Services | None = None) -> FastAPI:
     app.include_router(operations.routes(gateway))
     if services is not None:
         app.state.max_body_bytes = services.max_body_bytes
-        app.include_router(camunda_routes(services))
+        doors = camunda_routes(services)
+        app.include_router(doors)
+        app.directory = Directory(doors.routes)
     for status in (404, 405):
         app.add_exception_handler(status, nothing_there)
     for away in (exc.OperationalError, exc.InterfaceError, exc.TimeoutError):

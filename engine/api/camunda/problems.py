@@ -54,8 +54,15 @@ def refused(lines: Iterable[str], code: Code = Code.INVALID_ARGUMENT) -> Rejecte
 class CamundaRoute(APIRoute):
     """A route whose every failure is a problem document."""
 
+    @property
+    def takes_request(self) -> bool:
+        """Its function is given the request and nothing else, so it needs none of the framework's layers."""
+        return self.dependant.request_param_name is not None
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handle: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
+        if self.takes_request:
+            handle = self.endpoint
 
         async def answer(request: Request) -> Response:
             path = request.url.path
