@@ -93,6 +93,10 @@ def test_another_gateway_reads_what_it_does_not_run(
     (task,) = other.post("/v2/user-tasks/search", search).json["items"]
     refused = other.post(f"/v2/user-tasks/{task['userTaskKey']}/completion", {})
     assert refused.status == 404
+    for path in (f"process-instances/{key}/cancellation", f"process-instances/{key}/incident-resolution"):
+        refused = other.post(f"/v2/{path}", {})
+        assert refused.status == 404
+        assert "is open at another gateway of this database" in refused.json["detail"]
     assert owner.post(f"/v2/user-tasks/{task['userTaskKey']}/completion", {}).status == 204
     (seen,) = other.post("/v2/process-instances/search", search).json["items"]
     assert seen["state"] == "COMPLETED"

@@ -43,7 +43,7 @@ def add(router: APIRouter, services: Services) -> None:
             }
         )
 
-    @router.get("/status", summary="204 while requests would be accepted")
+    @router.get("/status", status_code=204, summary="204 while requests would be accepted")
     async def status() -> Response:
         if reasons := services.not_ready_because():
             raise refused(reasons, Code.JOURNAL_UNAVAILABLE)

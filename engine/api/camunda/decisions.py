@@ -26,7 +26,7 @@ from engine.api.camunda.reading import (
     key_in_path,
     read_json,
 )
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Services, not_found
 from engine.dmn import Decision, DecisionFailed, DecisionResult, EvaluatedDecision
 from engine.errors import Code, Rejected
@@ -55,7 +55,7 @@ def add(router: APIRouter, services: Services) -> None:
     @router.post(
         "/decision-definitions/search",
         summary="Search deployed decisions, every version",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.DECISION_REQUIREMENTS),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.DECISION_DEFINITION)
@@ -73,7 +73,7 @@ def add(router: APIRouter, services: Services) -> None:
     @router.post(
         "/decision-definitions/evaluation",
         summary="Evaluate a decision; nothing is recorded",
-        openapi_extra=described(DecisionEvaluation),
+        openapi_extra=described(DecisionEvaluation, decisionDefinitionId="discount", variables={"amount": 250}),
     )
     async def evaluate(request: Request) -> Response:
         body = await read_json(request, DecisionEvaluation)
@@ -106,7 +106,7 @@ def _requirements_routes(router: APIRouter, services: Services) -> None:
     @router.post(
         "/decision-requirements/search",
         summary="Search deployed .dmn files, every version",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.DECISION_DEFINITION),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.DECISION_REQUIREMENTS)

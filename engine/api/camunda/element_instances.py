@@ -13,7 +13,7 @@ from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.instance_view import InstanceView
 from engine.api.camunda.newest import instances_of
 from engine.api.camunda.reading import Body, JsonObject, described, key_in_path, read_json
-from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.searches import SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.records import VariablesSet
 
@@ -27,7 +27,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/element-instances/search",
         summary="Search element instances: of the process instance that the filter names, else of the newest 100",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.ELEMENT_INSTANCE),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.ELEMENT_INSTANCE)
@@ -52,8 +52,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
     @router.put(
         "/element-instances/{key}/variables",
+        status_code=204,
         summary="Write variables at an open scope or outwards",
-        openapi_extra=described(NewVariables),
+        openapi_extra=described(NewVariables, variables={"amount": 12.5}, local=False),
     )
     async def write(request: Request) -> Response:
         key = key_in_path(request, "key")

@@ -13,7 +13,7 @@ from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.audit_search import AuditSearch
 from engine.api.camunda.process_instances import Operation
 from engine.api.camunda.reading import described, key_in_path, read_json
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.records import IncidentResolved
 
@@ -21,7 +21,7 @@ _SCOPES = ("processInstanceKey", "elementInstanceKey")
 
 
 def add(router: APIRouter, services: Services, instances: Instances) -> None:
-    @router.post("/incidents/search", summary="Search incidents", openapi_extra=described(SearchBody))
+    @router.post("/incidents/search", summary="Search incidents", openapi_extra=described_search(fields.INCIDENT))
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.INCIDENT)
         for field in _SCOPES:
@@ -43,7 +43,12 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
             raise not_found("incident", key)
         return json_answer(item)
 
-    @router.post("/incidents/{key}/resolution", summary="Try again what failed", openapi_extra=described(Operation))
+    @router.post(
+        "/incidents/{key}/resolution",
+        status_code=204,
+        summary="Try again what failed",
+        openapi_extra=described(Operation),
+    )
     async def resolve(request: Request) -> Response:
         key = key_in_path(request, "key")
         await read_json(request, Operation)
@@ -86,7 +91,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/process-instances/{key}/incidents/search",
         summary="Incidents of a process instance and all below",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.INCIDENT),
     )
     async def of_instance(request: Request) -> Response:
         return await within(request, element=False)
@@ -94,7 +99,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/element-instances/{key}/incidents/search",
         summary="Incidents of an element instance and all below",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.INCIDENT),
     )
     async def of_element(request: Request) -> Response:
         return await within(request, element=True)

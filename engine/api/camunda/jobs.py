@@ -25,7 +25,7 @@ from engine.api.camunda.reading import (
     key_in_path,
     read_json,
 )
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services
 from engine.work import ActivatedJob
 
@@ -70,7 +70,12 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     _taking(router, services)
     _answering(router, services)
 
-    @router.patch("/jobs/{key}", summary="Set the retries or the timeout of a job", openapi_extra=described(Update))
+    @router.patch(
+        "/jobs/{key}",
+        status_code=204,
+        summary="Set the retries or the timeout of a job",
+        openapi_extra=described(Update, changeset={"retries": 1}),
+    )
     async def update(request: Request) -> Response:
         key = key_in_path(request, "key")
         change = (await read_json(request, Update)).changeset
@@ -80,7 +85,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/jobs/search",
         summary="Search jobs: of a process instance all of them, else the open ones",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.JOB),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.JOB)
@@ -96,7 +101,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
 def _taking(router: APIRouter, services: Services) -> None:
     @router.post(
-        "/jobs/activation", summary="Take jobs of one type, waiting for the first", openapi_extra=described(Activation)
+        "/jobs/activation",
+        summary="Take jobs of one type, waiting for the first",
+        openapi_extra=described(Activation, type="charge_card", timeout=60_000, maxJobsToActivate=5, worker="bank"),
     )
     async def activate(request: Request) -> Response:
         body = await read_json(request, Activation)
@@ -143,7 +150,12 @@ def _activated(job: ActivatedJob, services: Services) -> dict[str, Any]:
 
 
 def _answering(router: APIRouter, services: Services) -> None:
-    @router.post("/jobs/{key}/completion", summary="A job is done", openapi_extra=described(Completion))
+    @router.post(
+        "/jobs/{key}/completion",
+        status_code=204,
+        summary="A job is done",
+        openapi_extra=described(Completion, variables={"charged": 12.5}),
+    )
     async def complete(request: Request) -> Response:
         key = key_in_path(request, "key")
         body = await read_json(request, Completion)
@@ -152,8 +164,9 @@ def _answering(router: APIRouter, services: Services) -> None:
 
     @router.post(
         "/jobs/{key}/failure",
+        status_code=204,
         summary="A try of a job has failed; with no retries left, an incident",
-        openapi_extra=described(Failure),
+        openapi_extra=described(Failure, retries=2, errorMessage="bank away", retryBackOff=5_000),
     )
     async def fail(request: Request) -> Response:
         key = key_in_path(request, "key")
@@ -169,8 +182,9 @@ def _answering(router: APIRouter, services: Services) -> None:
 
     @router.post(
         "/jobs/{key}/error",
+        status_code=204,
         summary="A job ended in a BPMN error, for the diagram to catch",
-        openapi_extra=described(ErrorThrown),
+        openapi_extra=described(ErrorThrown, errorCode="CARD_REFUSED"),
     )
     async def throw(request: Request) -> Response:
         key = key_in_path(request, "key")

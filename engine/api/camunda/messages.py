@@ -15,7 +15,7 @@ from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.newest import instances_of
 from engine.api.camunda.reading import DEFAULT_TENANT, Body, JsonObject, Tenant, described, read_json
-from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.searches import SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -47,7 +47,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/messages/publication",
         summary="Publish a message; it waits for its time to live",
-        openapi_extra=described(Publication),
+        openapi_extra=described(Publication, name="payment", correlationKey="order-7", timeToLive=60_000),
     )
     async def publish(request: Request) -> Response:
         body = await read_json(request, Publication)
@@ -63,7 +63,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/messages/correlation",
         summary="Correlate a message now; 404 when nothing waits for it",
-        openapi_extra=described(Correlating),
+        openapi_extra=described(Correlating, name="payment", correlationKey="order-7", variables={"amount": 12.5}),
     )
     async def correlate(request: Request) -> Response:
         body = await read_json(request, Correlating)
@@ -73,7 +73,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         )
 
     @router.post(
-        "/signals/broadcast", summary="Broadcast a signal to all that wait for it", openapi_extra=described(Broadcast)
+        "/signals/broadcast",
+        summary="Broadcast a signal to all that wait for it",
+        openapi_extra=described(Broadcast, signalName="closing", variables={}),
     )
     async def broadcast(request: Request) -> Response:
         body = await read_json(request, Broadcast)
@@ -83,7 +85,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/message-subscriptions/search",
         summary="Search awaited messages: of the process instance that the filter names, else of the newest 100 open",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.MESSAGE_SUBSCRIPTION),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.MESSAGE_SUBSCRIPTION)

@@ -5,13 +5,16 @@ Called by the searches for element instances, variables and awaited messages.
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from engine.api.camunda.instance_view import InstanceView
 from engine.api.camunda.searches import Query
 from engine.api.camunda.services import Instances, Services
-from engine.records import Key
+from engine.errors import Code, Rejected
 from engine.store.search import InstanceFilter
+
+log = logging.getLogger("conch.api")
 
 LOOKED_INTO = 100  # instances; each is read whole
 
@@ -24,12 +27,13 @@ class Looked(NamedTuple):
 
 
 async def instances_of(
-    services: Services, instances: Instances, query: Query, *keys: str, only_open: bool = False
+    services: Services, instances: Instances, query: Query, *keys: str, only_open: bool = False, variables: bool = False
 ) -> Looked:
     """The one that the filter names by one of `keys`; else the newest, of a process if it names one."""
     for field in keys:
         if (text := query.exact(field)) is not None:
-            view = await _view(instances, int(text))
+            root = await instances.root_of_element(int(text))
+            view = None if root is None else await instances.view(root, ended_variables=variables)
             return Looked([] if view is None else [view], False)
     definition_key = query.exact("processDefinitionKey")
     where = InstanceFilter(
@@ -39,10 +43,13 @@ async def instances_of(
         online=None if only_open else False,
     )
     found = await services.search.process_instances(where, LOOKED_INTO)
-    views = [await instances.view(row.key) for row in found.rows]
-    return Looked([view for view in views if view is not None], found.capped)
-
-
-async def _view(instances: Instances, key: Key) -> InstanceView | None:
-    root = await instances.root_of_element(key)
-    return None if root is None else await instances.view(root)
+    views = []
+    for row in found.rows:
+        try:
+            views.append(await instances.view(row.key, ended_variables=variables))
+        except Rejected as refused:
+            if refused.code != Code.ENGINE_FAULT:
+                raise
+            # One that this version cannot read is told of when it is asked for by its key; it must not hide the others.
+            log.warning("passed over in a search", extra={"process_instance_key": row.key, "reason": refused.message})
+    return Looked([view for view in views if view is not None], found.capped or len(views) < len(found.rows))

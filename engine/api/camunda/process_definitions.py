@@ -11,8 +11,8 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer, no_content
 from engine.api.camunda.items import definition_item
-from engine.api.camunda.reading import described, key_in_path, read_json
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.reading import key_in_path, read_json
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Services, not_found
 from engine.store.definitions import MAX_LISTED, PROCESS, StoredDefinition
 
@@ -28,7 +28,7 @@ def add(router: APIRouter, services: Services) -> None:
     @router.post(
         "/process-definitions/search",
         summary="Search deployed processes, every version",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.PROCESS_DEFINITION),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.PROCESS_DEFINITION)
@@ -47,7 +47,7 @@ def add(router: APIRouter, services: Services) -> None:
         definition = await found(request)
         return Response(await services.deployments.xml(definition.key), media_type="text/xml")
 
-    @router.get("/process-definitions/{key}/form", summary="204: start events have no forms here")
+    @router.get("/process-definitions/{key}/form", status_code=204, summary="204: start events have no forms here")
     async def form(request: Request) -> Response:
         await found(request)
         return no_content()

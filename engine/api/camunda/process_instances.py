@@ -30,7 +30,7 @@ from engine.api.camunda.reading import (
     parsed,
     read_json,
 )
-from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.searches import SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found, open_here
 from engine.api.exchange import mint_request_id
 from engine.api.headers import PRIORITIES, read_tags
@@ -79,6 +79,7 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
     @router.post(
         "/process-instances/{key}/cancellation",
+        status_code=204,
         summary="End a process instance and all that it called",
         openapi_extra=described(Operation),
     )
@@ -95,7 +96,13 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
 
 def _creation(router: APIRouter, services: Services) -> None:
-    @router.post("/process-instances", summary="Start a process instance", openapi_extra=described(Creation))
+    @router.post(
+        "/process-instances",
+        summary="Start a process instance",
+        openapi_extra=described(
+            Creation, processDefinitionId="order", variables={"amount": 12.5}, awaitCompletion=False
+        ),
+    )
     async def create(request: Request) -> Response:
         arrived_at_us = services.now_us()
         body = await read_json(request, Creation)
@@ -233,7 +240,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
     @router.post(
         "/process-instances/search",
         summary="Search process instances, called ones included",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.PROCESS_INSTANCE),
     )
     async def search(request: Request) -> Response:
         body = await read_json(request, SearchBody)

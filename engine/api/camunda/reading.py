@@ -61,11 +61,14 @@ JsonObject = Annotated[dict[str, Any], BeforeValidator(_is_object)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_KEY // 1_000_000)]
 
 
-def described(model: type[Body]) -> dict[str, Any]:
+def described(model: type[Body], **example: Any) -> dict[str, Any]:
     """What OpenAPI says of a route that reads `model`; the route reads the body itself, for exact numbers."""
     schema = model.model_json_schema()
     parts = schema.pop("$defs", {})
-    return {"requestBody": {"content": {"application/json": {"schema": _inlined(schema, parts)}}}}
+    content: dict[str, Any] = {"schema": _inlined(schema, parts)}
+    if example:
+        content["example"] = example
+    return {"requestBody": {"content": {"application/json": content}}}
 
 
 def _inlined(schema: Any, parts: Mapping[str, Any]) -> Any:

@@ -28,6 +28,22 @@ from engine.api.camunda.problems import CamundaRoute
 from engine.api.camunda.services import Instances, Services
 
 _KEY = {"name": "key", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
+_TEXTS = {name: {"type": "string"} for name in ("type", "title", "detail", "instance")}
+_PROBLEM = {
+    "description": "What is wrong, one line of `detail` for each problem",
+    "content": {
+        "application/problem+json": {
+            "schema": {"type": "object", "properties": {**_TEXTS, "status": {"type": "integer"}}},
+            "example": {
+                "type": "about:blank",
+                "title": "NOT_FOUND",
+                "status": 404,
+                "detail": "there is no process instance with the key 1",
+                "instance": "/v2/process-instances/1",
+            },
+        }
+    },
+}
 
 
 def routes(services: Services) -> APIRouter:
@@ -50,4 +66,6 @@ def routes(services: Services) -> APIRouter:
     for route in router.routes:
         if isinstance(route, APIRoute) and "{key}" in route.path:
             route.openapi_extra = {**(route.openapi_extra or {}), "parameters": [_KEY]}
+        if isinstance(route, APIRoute):
+            route.openapi_extra = {**(route.openapi_extra or {}), "responses": {"default": _PROBLEM}}
     return router

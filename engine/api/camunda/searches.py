@@ -52,6 +52,49 @@ class SearchBody(Body):
     page: JsonObject | None = None
 
 
+_SCHEMAS: Mapping[Kind, dict[str, Any]] = {
+    Kind.TEXT: {"type": "string"},
+    Kind.KEY: {"type": "string", "pattern": "^[0-9]{1,19}$"},
+    Kind.NUMBER: {"type": "integer", "format": "int32"},
+    Kind.FLAG: {"type": "boolean"},
+    Kind.INSTANT: {"type": "string", "format": "date-time"},
+}
+
+
+def described_search(fields: Fields) -> dict[str, Any]:
+    """What OpenAPI says of a search: every field to filter and to sort by, and how pages are asked for."""
+    told = "Each field is a value that it must equal, or an object of operators: "
+    filter_ = {
+        "type": "object",
+        "description": f"{told}{', '.join(_OPERATORS)}. `$or` holds a list of filters. An unknown field is refused.",
+        "properties": {name: _schema(kind) for name, kind in fields.items()},
+    }
+    order = {"type": "string", "enum": ["ASC", "DESC"], "default": "ASC"}
+    sort = {"type": "object", "properties": {"field": {"type": "string", "enum": sorted(fields)}, "order": order}}
+    page = {
+        "limit": {"type": "integer", "minimum": 0, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
+        "from": {"type": "integer", "minimum": 0, "default": 0},
+        "after": {"type": "string", "description": "`endCursor` of the page before"},
+        "before": {"type": "string", "description": "`startCursor` of the page after"},
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            "filter": filter_,
+            "sort": {"type": "array", "items": sort},
+            "page": {"type": "object", "properties": page},
+        },
+    }
+    return {"requestBody": {"content": {"application/json": {"schema": schema, "example": {"filter": {}}}}}}
+
+
+def _schema(kind: Kind | Words) -> dict[str, Any]:
+    value: dict[str, Any] = dict(_SCHEMAS[kind]) if isinstance(kind, Kind) else {"type": "string"}
+    if isinstance(kind, Words) and kind.words:
+        value["enum"] = sorted(kind.words)
+    return {"oneOf": [value, {"type": "object", "description": "operators"}]}
+
+
 class Condition(NamedTuple):
     """One field compared with one or several values."""
 

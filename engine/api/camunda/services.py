@@ -69,11 +69,12 @@ class Instances:
         root = services.runtime.find_scope(key)
         return root if root is not None else await services.search.root_of(key)
 
-    async def view(self, root: Key) -> InstanceView | None:
+    async def view(self, root: Key, *, ended_variables: bool = True) -> InstanceView | None:
         """One instance with the called ones inside it; null when nobody knows it.
 
         Its state is read first and the audit after it, once all that led to that state is there: so nothing that
-        ended is missed. Raises Rejected with ENGINE_FAULT for an instance whose commands this version cannot read,
+        ended is missed. Without `ended_variables`, an instance that has ended shows none: they are what it has to be
+        rebuilt for. Raises Rejected with ENGINE_FAULT for an instance whose commands this version cannot read,
         with JOURNAL_UNAVAILABLE while the store is away.
         """
         services = self._services
@@ -87,7 +88,9 @@ class Instances:
         if stored is None:
             return None
         program = await services.programs.of_start(services.definitions, stored.start)
-        if state is None:
+        if state is None and not ended_variables and any(row["kind"] == "instance_ended" for row in stored.facts):
+            state = OpenState((), (), (), (), {})
+        elif state is None:
             state = OpenState.of(await _rebuilt(program, stored.commands))
         return InstanceView(stored, state, await self.definitions_of(stored.start), _processes(program))
 

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.problems import refused
-from engine.api.camunda.reading import DEFAULT_TENANT, described, read_json
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.reading import DEFAULT_TENANT, read_json
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services
 from engine.records import Key
 from engine.store.search import MAX_LIMIT, FoundIncident, FoundInstance, IncidentFilter, InstanceFilter
@@ -34,7 +34,7 @@ def _of_definitions(router: APIRouter, services: Services, instances: Instances)
     @router.post(
         "/process-definitions/statistics/process-instances",
         summary="Open instances of each process, with and without incidents",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.DEFINITION_STATISTICS),
     )
     async def by_process(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.DEFINITION_STATISTICS)
@@ -57,7 +57,7 @@ def _of_definitions(router: APIRouter, services: Services, instances: Instances)
     @router.post(
         "/process-definitions/statistics/process-instances-by-version",
         summary="Open instances of each version of one process (filter.processDefinitionId)",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.DEFINITION_STATISTICS),
     )
     async def by_version(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.DEFINITION_STATISTICS)
@@ -77,7 +77,7 @@ def _of_incidents(router: APIRouter, services: Services, instances: Instances) -
     @router.post(
         "/incidents/statistics/process-instances-by-error",
         summary="Instances that are stopped, by what stops them",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.INCIDENT_STATISTICS),
     )
     async def by_error(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.INCIDENT_STATISTICS)
@@ -98,7 +98,7 @@ def _of_incidents(router: APIRouter, services: Services, instances: Instances) -
     @router.post(
         "/incidents/statistics/process-instances-by-definition",
         summary="Instances that one error stops, by version (filter.errorHashCode)",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.INCIDENT_STATISTICS),
     )
     async def by_definition(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.INCIDENT_STATISTICS)

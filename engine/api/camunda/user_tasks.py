@@ -15,7 +15,7 @@ from engine.api.camunda.instance_view import InstanceView
 from engine.api.camunda.items import truncated
 from engine.api.camunda.open_work import OpenWork
 from engine.api.camunda.reading import Body, JsonObject, described, flag_in_query, key_in_path, read_json
-from engine.api.camunda.searches import Item, SearchBody, page_of, read_query
+from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found
 from engine.errors import Code, Rejected
 from engine.records import Key
@@ -33,8 +33,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
 
     @router.post(
         "/user-tasks/{key}/completion",
+        status_code=204,
         summary="A person has done the task",
-        openapi_extra=described(UserTaskCompletion),
+        openapi_extra=described(UserTaskCompletion, variables={"approved": True}),
     )
     async def complete(request: Request) -> Response:
         key = key_in_path(request, "key")
@@ -42,9 +43,9 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
         await services.work.complete_user_task(key, body.variables or {})
         return no_content()
 
-    @router.post("/user-tasks/{key}/assignment", summary="501: the diagram assigns")
-    @router.delete("/user-tasks/{key}/assignee", summary="501: the diagram assigns")
-    @router.patch("/user-tasks/{key}", summary="501: the diagram says what a task is")
+    @router.post("/user-tasks/{key}/assignment", status_code=501, summary="501: the diagram assigns")
+    @router.delete("/user-tasks/{key}/assignee", status_code=501, summary="501: the diagram assigns")
+    @router.patch("/user-tasks/{key}", status_code=501, summary="501: the diagram says what a task is")
     async def assign(request: Request) -> Response:
         key_in_path(request, "key")
         raise Rejected(Code.UNSUPPORTED, _NOT_ASSIGNED)
@@ -63,7 +64,7 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
     @router.post(
         "/user-tasks/search",
         summary="Search user tasks: of a process instance all, else the open ones",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.USER_TASK),
     )
     async def search(request: Request) -> Response:
         query = read_query(await read_json(request, SearchBody), fields.USER_TASK)
@@ -87,12 +88,12 @@ def _reading(router: APIRouter, services: Services, instances: Instances) -> Non
     @router.post(
         "/user-tasks/{key}/effective-variables/search",
         summary="Search the variables that a user task sees",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.VARIABLE),
     )
     @router.post(
         "/user-tasks/{key}/variables/search",
         summary="Search the variables that a user task sees",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.VARIABLE),
     )
     async def variables(request: Request) -> Response:
         cut = flag_in_query(request, "truncateValues", True)

@@ -12,8 +12,8 @@ from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
 from engine.api.camunda.items import truncated
 from engine.api.camunda.newest import instances_of
-from engine.api.camunda.reading import described, flag_in_query, key_in_path, read_json
-from engine.api.camunda.searches import SearchBody, page_of, read_query
+from engine.api.camunda.reading import flag_in_query, key_in_path, read_json
+from engine.api.camunda.searches import SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Instances, Services, not_found
 
 
@@ -21,12 +21,12 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
     @router.post(
         "/variables/search",
         summary="Search variables: of the process instance or scope that the filter names, else of the newest 100",
-        openapi_extra=described(SearchBody),
+        openapi_extra=described_search(fields.VARIABLE),
     )
     async def search(request: Request) -> Response:
         cut = flag_in_query(request, "truncateValues", True)
         query = read_query(await read_json(request, SearchBody), fields.VARIABLE)
-        looked = await instances_of(services, instances, query, "processInstanceKey", "scopeKey")
+        looked = await instances_of(services, instances, query, "processInstanceKey", "scopeKey", variables=True)
         found = [item for view in looked.views for item in view.variables()]
         answer = page_of(found, query, "variableKey", capped=looked.capped)
         for item in answer["items"]:
