@@ -22,6 +22,12 @@ def test_check_fails_for_a_diagram_that_would_be_refused() -> None:
     assert "feel-syntax" in done.stdout
 
 
+def test_check_says_how_topics_are_left_to_workers() -> None:
+    file = "tests/diagrams/elements/service-task.bpmn"
+    assert "check with --workers" in conch("check", file).stderr
+    assert conch("check", file, "--workers").returncode == 0
+
+
 def test_check_passes_for_the_shipped_diagrams() -> None:
     assert conch("check", "processes/").returncode == 0
 
