@@ -5,6 +5,7 @@ Called by the course and the elements of an instance.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.bpmn.definition import ElementType, EventKind, FlowNode, TimerKind
@@ -14,6 +15,7 @@ from engine.core.due import following
 from engine.core.evaluation import EvaluationFailed, correlation_key, due, event_name, first_of_cycle, truth
 from engine.core.flow_scope import FlowScope
 from engine.core.jobs import start_job
+from engine.core.scopes import Scope
 from engine.records import EventReceived, Key, Subscription, Timer, Variables
 
 if TYPE_CHECKING:
@@ -110,6 +112,12 @@ def received(course: Course, came: EventReceived) -> None:
     _caught(course, wait, came.variables)
 
 
+def written(course: Course, scope: Scope, names: Iterable[str]) -> None:
+    """Variables were written from a scope: conditions that see them are looked at again."""
+    if course.agenda.conditions:
+        course.changed.update((scope.home(name), name) for name in names)
+
+
 def conditions_met(course: Course) -> bool:
     """Trigger the conditional events that hold now, of those that are new or read what has changed. Whether one did."""
     changed, course.changed = course.changed, set()
@@ -121,12 +129,13 @@ def conditions_met(course: Course) -> bool:
         assert event is not None
         assert event.event is not None
         assert event.event.condition is not None
-        if key not in course.agenda.conditions or not (key in unseen or record.names & changed):
+        scope = wait.scope.variables if wait.activity is None else wait.activity.scope
+        sees_change = key in unseen or any((scope.home(name), name) in changed for name in record.names)
+        if key not in course.agenda.conditions or not sees_change:
             continue
-        visible = (wait.scope.variables if wait.activity is None else wait.activity.scope).visible()
         context = course.context(wait.activity or wait.scope.owner or wait.scope)
         try:
-            holds = truth(event.event.condition, visible, context, f"the condition of `{event.id}`")
+            holds = truth(event.event.condition, scope.visible(), context, f"the condition of `{event.id}`")
         except EvaluationFailed:
             continue  # a variable that it reads is not there yet; Camunda 8 waits for the next change as well
         if holds:

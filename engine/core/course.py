@@ -75,7 +75,7 @@ class Course:
         self.ending: Ending | None = None
         self.outcome: Outcome | None = None
         self.halted = False  # no token runs any more
-        self.changed: set[str] = set()  # variables that conditions have not looked at yet
+        self.changed: set[tuple[Scope, str]] = set()  # variables that conditions have not looked at yet
         self.unseen: set[Key] = set()  # conditions that nobody has looked at yet
         self.agenda = Agenda()
         self.execution = Execution(program, self)
@@ -191,15 +191,11 @@ class Course:
             except EvaluationFailed as failure:
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
         if changes:
-            scope = activity.scope
-            if scope is around or (activity.index is None and (node.outputs or node.loop is not None)):
-                around.write(changes)
-                activity.written = changes
-            else:
-                left = scope.write(changes)
-                activity.written = (left if activity.index is None else changes) or None
-            if self.agenda.conditions:
-                self.changed.update(changes)
+            maps_out = activity.index is None and (node.outputs or node.loop is not None)
+            scope = around if maps_out else activity.scope
+            left = scope.write(changes)
+            activity.written = (left if scope is not around and activity.index is None else changes) or None
+            catching.written(self, scope, changes)
         activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
         if node.type is _END and activity.outer.fact_process_id is None:
             self.end_element_id = node.id

@@ -104,7 +104,7 @@ def _job_failed(course: Course, command: JobFailed) -> None:
         return
     if command.variables:
         activity.keep(command.variables)
-        course.changed.update(command.variables)
+        catching.written(course, activity.scope, command.variables)
     if command.retries is not None:
         activity.retries = command.retries
     else:
@@ -137,13 +137,12 @@ def _variables_set(course: Course, command: VariablesSet) -> None:
     course.agenda.ledger.variables_written(holder, command.variables, command.local)
     if isinstance(holder, Activity) and command.local:
         holder.keep(command.variables)
-    else:
-        scope = holder.scope if isinstance(holder, Activity) else holder.variables
-        if command.local:
-            scope.local = {**scope.local, **command.variables}
-        else:
-            scope.write(command.variables)
-    course.changed.update(command.variables)
+    scope = holder.scope if isinstance(holder, Activity) else holder.variables
+    if not command.local:
+        scope.write(command.variables)
+    elif not isinstance(holder, Activity):
+        scope.local = {**scope.local, **command.variables}
+    catching.written(course, scope, command.variables)
 
 
 def _incident_resolved(course: Course, activity: Activity) -> None:

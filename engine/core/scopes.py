@@ -143,6 +143,13 @@ class Scope:
             return self.parent.visible()
         return {**self.parent.visible(), **self.local}
 
+    def home(self, name: str) -> Scope:
+        """The nearest scope that has a variable, else the outermost."""
+        scope = self
+        while name not in scope.local and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
     def write(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Write each variable to the nearest scope that has it, else to the outermost.
 

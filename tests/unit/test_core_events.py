@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.bpmn.definition import ElementType, TimerKind, UserTask
+from engine.bpmn.spiff import Program
 from engine.errors import Rejected
 from engine.records import (
     ActivityEnded,
@@ -402,4 +403,38 @@ def test_chance_differs_between_an_activity_and_what_is_armed_in_it() -> None:
     (subscription,) = run.instance.open_subscriptions
 
     assert subscription.correlation_key != run.job.variables["id"]
+    run.replayed()
+
+
+def beside(diagram: Diagram, condition: str) -> Diagram:
+    """The same with an event sub-process that counts how often a condition has triggered it."""
+    with diagram.event_sub_process("beside").inside("beside"):
+        diagram.start("met", conditional(condition), interrupting=False).end("seen").path("met", "seen")
+    return diagram
+
+
+def test_a_condition_does_not_see_the_variables_of_a_called_process() -> None:
+    called = Diagram("called").start().task("work").end().path("started", "work", "ended")
+    caller = Diagram().start().call("call", "called", all_out=False).end().path("started", "call", "ended")
+    program = Program(beside(caller, "=x > 1").build(), {"call": Program(called.build())})
+    run = Driven(program, {"x": 2}, online=False)
+    assert run.path.count("met:completed") == 1
+    run.set({"x": 3}, run.job.process_instance_key)
+    run.done("work", {"x": 4})
+
+    assert run.path.count("met:completed") == 1
+    assert run.outcome.variables == {"x": 2}
+    run.replayed()
+
+
+def test_a_condition_is_not_looked_at_again_for_a_variable_that_hides_the_one_it_reads() -> None:
+    diagram = Diagram().start().sub_process("sub", inputs=mappings({"x": "=5"})).end().path("started", "sub", "ended")
+    with beside(diagram, "=x > 1").inside("sub"):
+        diagram.start("began").task("work").task("after").end("done").path("began", "work", "after", "done")
+    run = Driven(diagram, {"x": 2}, online=False)
+    run.done("work", {"x": 6})
+    assert run.path.count("met:completed") == 1
+    run.set({"x": 3})
+
+    assert run.path.count("met:completed") == 2
     run.replayed()
