@@ -5,7 +5,6 @@ Called by the core for every element that needs more than its own fields; built 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -49,6 +48,7 @@ class Structure:
             and node.type is ElementType.INTERMEDIATE_CATCH_EVENT
         }
         self.reaching = cache(self._reaching)
+        self._before = cache(self._sources)
 
     # --- events -----------------------------------------------------------------------------------------------
 
@@ -95,8 +95,20 @@ class Structure:
 
     def _reaching(self, join_id: str, flow_id: str) -> frozenset[str]:
         """The flow nodes from which a token can come over this flow without passing the join before."""
+        before = self._before()
+        found: set[str] = set()
+        waiting = [self.definition.flows[flow_id].source]
+        while waiting:
+            node_id = waiting.pop()
+            if node_id not in found and node_id != join_id:
+                found.add(node_id)
+                waiting += before[node_id]
+        return frozenset(found)
+
+    def _sources(self) -> Mapping[str, list[str]]:
+        """From which flow nodes a token comes to each."""
         definition = self.definition
-        before: dict[str, list[str]] = defaultdict(list)
+        before: dict[str, list[str]] = {node_id: [] for node_id in definition.nodes}
         for flow in definition.flows.values():
             before[flow.target].append(flow.source)
         for node in definition.nodes.values():
@@ -104,14 +116,7 @@ class Structure:
                 before[node.id].append(node.attached_to)
             if node.type is ElementType.INTERMEDIATE_THROW_EVENT and node.event_kind is EventKind.LINK:
                 before[self.link_target(node).id].append(node.id)
-        found: set[str] = set()
-        waiting = [definition.flows[flow_id].source]
-        while waiting:
-            node_id = waiting.pop()
-            if node_id not in found and node_id != join_id:
-                found.add(node_id)
-                waiting += before[node_id]
-        return frozenset(found)
+        return before
 
 
 def is_join(node: FlowNode) -> bool:
