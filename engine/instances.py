@@ -5,6 +5,7 @@ Called by work, correlation and starts; implemented by the runtime.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from engine.records import Command, DefinitionRef, Job, Key, Start
@@ -18,6 +19,12 @@ class Instances(Protocol):
 
         Raises Rejected: NOT_FOUND when the instance is not open here, STALE or INVALID_ARGUMENT when it refuses the
         command, JOURNAL_UNAVAILABLE when the store is away.
+        """
+
+    async def open_jobs(self, instance_key: Key) -> Sequence[Job]:
+        """The open jobs of an instance, with their variables; none when it is not open here. It is loaded if parked.
+
+        Raises Rejected: ENGINE_FAULT when this process cannot read it, else when it cannot be loaded at the moment.
         """
 
     def find_job(self, job_key: Key) -> Key | None:

@@ -117,7 +117,7 @@ class Polls:
             await asyncio.wait((poll.jobs,), timeout=wait_ms / 1000)
         except asyncio.CancelledError:  # nobody is there to take what it was given in the same moment
             for offer in reversed(poll.jobs.result() if poll.jobs.done() else []):
-                self._give_back(offer)
+                self.give_back(offer)
             raise
         finally:
             self._waiting -= 1
@@ -184,7 +184,7 @@ class Polls:
         offer.lock = None
         self._return(offer)
 
-    def _give_back(self, offer: Offer) -> None:
+    def give_back(self, offer: Offer) -> None:
         """Nobody has seen this job: it goes to the head of its queue."""
         if offer.gone or offer.held:
             return

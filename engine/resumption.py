@@ -78,7 +78,7 @@ class Resumption:
             waiting = self._open.waiting_for_signal(signal.name, signal.key)
             for catch in catches:
                 if catch in waiting:
-                    catch.known.add(signal.key)
+                    catch.known |= {signal.key}
                     if (catch.key, signal.key) not in received:
                         await self._deliveries.tell(instance_key, catch.key, signal.key, signal.variables)
 

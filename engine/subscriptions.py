@@ -9,6 +9,7 @@ import asyncio
 from typing import NamedTuple
 
 from engine.keys import key_writer
+from engine.owned import Owned
 from engine.records import KEY_TIME_SHIFT, Key, Subscription
 
 SKEW_US = 1_000_000  # how far the clocks of two engines may differ
@@ -35,7 +36,7 @@ class Catch:
         self.busy = False  # a message is on its way to it, or it is looking for one
         self.looking = False
         self.checked: asyncio.Future[None] | None = None  # until it is known what it got in an earlier life
-        self.known: set[Key] = set()  # signals of that earlier life
+        self.known: frozenset[Key] = frozenset()  # signals of that earlier life
 
     @property
     def key(self) -> Key:
@@ -78,7 +79,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._catches: dict[Key, Catch] = {}
-        self._of_instance: dict[Key, set[Key]] = {}
+        self._of_instance = Owned()
         self._groups: dict[Address, dict[str, Group]] = {}
         self._signals: dict[str, dict[Key, Catch]] = {}
 
@@ -93,7 +94,7 @@ class Subscriptions:
         if subscription.key in self._catches:
             return None
         catch = self._catches[subscription.key] = Catch(instance_key, subscription, tenant)
-        self._of_instance.setdefault(instance_key, set()).add(subscription.key)
+        self._of_instance.add(instance_key, subscription.key)
         if subscription.kind == "signal":
             self._signals.setdefault(subscription.name, {})[subscription.key] = catch
         else:
@@ -109,10 +110,7 @@ class Subscriptions:
         catch = self._catches.pop(key, None)
         if catch is None:
             return
-        keys = self._of_instance[catch.instance_key]
-        keys.discard(key)
-        if not keys:
-            del self._of_instance[catch.instance_key]
+        self._of_instance.discard(catch.instance_key, key)
         subscription = catch.subscription
         if subscription.kind == "signal":
             catches = self._signals[subscription.name]
@@ -129,7 +127,7 @@ class Subscriptions:
                 del self._groups[address_of(catch)]
 
     def remove_all(self, instance_key: Key) -> None:
-        for key in tuple(self._of_instance.get(instance_key, ())):
+        for key in self._of_instance.of(instance_key):
             self.remove(key)
 
     def group_of(self, catch: Catch) -> Group | None:

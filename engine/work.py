@@ -9,11 +9,14 @@ instance over offers the job anew, and the answer of the first worker is still a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from engine.errors import Code, Rejected, refuse_if
 from engine.instances import Instances, definition_of
+from engine.owned import Owned
 from engine.polls import Offer, Polls
 from engine.records import (
     USER_TASK_TOPIC,
@@ -33,6 +36,7 @@ DEFAULT_REQUEST_TIMEOUT_MS = 10_000  # Camunda 8's, for a request that says 0
 LONGEST_REQUEST_TIMEOUT_MS = 600_000
 LONGEST_LOCK_MS = 30 * 86_400_000
 MOST_JOBS = 1_000  # of one answer
+_WITH_ITS_INSTANCE: Variables = MappingProxyType({})
 
 
 class ActivatedJob(NamedTuple):
@@ -53,7 +57,10 @@ class ActivatedJob(NamedTuple):
 
 
 class OpenJob(NamedTuple):
-    """A job that waits for a worker, or is with one. A job whose tries failed is not open: its incident names it."""
+    """A job that waits for a worker, or is with one, without its variables.
+
+    A job whose tries failed is not open: its incident names it.
+    """
 
     job: Job
     instance_key: Key
@@ -66,7 +73,8 @@ class OpenJob(NamedTuple):
 
 
 class OpenUserTask(NamedTuple):
-    """A task that waits for a person. What its diagram says of assignee and candidates stands in the job's headers."""
+    """A task that waits for a person, without its variables. What its diagram says of assignee and candidates stands in
+    the job's headers."""
 
     job: Job
     instance_key: Key
@@ -87,18 +95,22 @@ class Work:
         self._now_us = now_us
         self._polls = Polls(now_us)
         self._offers: dict[Key, Offer] = {}  # workers' jobs and user tasks alike
-        self._of_instance: dict[Key, set[Key]] = {}
+        self._of_instance = Owned()
 
     # --- Waiting: what the runtime tells --------------------------------------------------------------------------
 
     def offered(self, instance_key: Key, job: Job) -> None:
-        """Take a job in; one that is known already keeps its lock."""
+        """Take a job in; one that is known already keeps its lock.
+
+        Its variables stay with its instance, which leaves memory while nobody takes the job.
+        """
+        job = job._replace(variables=_WITH_ITS_INSTANCE)
         known = self._offers.get(job.key)
         if known is not None:
             known.job = job
             return
         self._offers[job.key] = offer = Offer(instance_key, job, self._now_us())
-        self._of_instance.setdefault(instance_key, set()).add(job.key)
+        self._of_instance.add(instance_key, job.key)
         if job.topic != USER_TASK_TOPIC:
             self._polls.add(offer)
 
@@ -108,14 +120,11 @@ class Work:
         if offer is None:
             return
         self._polls.remove(offer)
-        keys = self._of_instance[offer.instance_key]
-        keys.discard(job_key)
-        if not keys:
-            del self._of_instance[offer.instance_key]
+        self._of_instance.discard(offer.instance_key, job_key)
 
     def ended(self, instance_key: Key) -> None:
         """Forget every job of an instance."""
-        for job_key in tuple(self._of_instance.get(instance_key, ())):
+        for job_key in self._of_instance.of(instance_key):
             self.withdrawn(job_key)
 
     # --- for workers ----------------------------------------------------------------------------------------------
@@ -136,7 +145,8 @@ class Work:
         worker wants to see; null or nothing means all. Requests are served in the order in which they began to wait,
         and jobs that came together are shared among them. A request that is cancelled gives its jobs back at once.
 
-        Raises Rejected with INVALID_ARGUMENT, with OVERLOADED when too many requests wait, with DRAINING.
+        Raises Rejected with INVALID_ARGUMENT, with OVERLOADED when too many requests wait, with DRAINING, and with
+        JOURNAL_UNAVAILABLE when an instance that has left memory cannot be loaded; then nobody has the jobs.
         """
         refuse_if(
             (not topic, "the type of the jobs is empty"),
@@ -150,8 +160,15 @@ class Work:
         )
         wait_ms = request_timeout_ms or DEFAULT_REQUEST_TIMEOUT_MS
         offers = await self._polls.take(topic, worker, timeout_ms, min(max_jobs, MOST_JOBS), wait_ms)
+        try:
+            variables = await self._variables(offers)
+        except BaseException:  # nobody has seen these jobs
+            for offer in reversed(offers):
+                self._polls.give_back(offer)
+            raise
         wanted = frozenset(fetch_variables or ())
-        return [self._activated(offer, wanted) for offer in offers]
+        there = [offer for offer in offers if offer.job.key in variables and not offer.gone]
+        return [self._activated(offer, variables[offer.job.key], wanted) for offer in there]
 
     async def complete(self, job_key: Key, variables: Variables) -> None:
         """The job is done. Durable on return.
@@ -286,9 +303,27 @@ class Work:
             return DefinitionRef(0, offer.job.process_id, 0, ""), "default"
         return definition_of(start, offer.job), start.tags.tenant
 
-    def _activated(self, offer: Offer, wanted: frozenset[str]) -> ActivatedJob:
+    async def _variables(self, offers: Sequence[Offer]) -> dict[Key, Variables]:
+        """What the workers of these jobs see. Raises Rejected when an instance cannot be loaded at the moment.
+
+        The jobs of an instance that this process cannot read are left out. They stay locked for as long as if they had
+        been handed out, so that they do not keep others from their turn.
+        """
+        instances = dict.fromkeys(offer.instance_key for offer in offers)
+        found = await asyncio.gather(*(self._jobs_of(key) for key in instances))
+        return {job.key: job.variables for jobs in found for job in jobs}
+
+    async def _jobs_of(self, instance_key: Key) -> Sequence[Job]:
+        try:
+            return await self._instances.open_jobs(instance_key)
+        except Rejected as refused:
+            if refused.code == Code.ENGINE_FAULT:
+                return ()  # whoever loads it has said so
+            raise
+
+    def _activated(self, offer: Offer, seen: Variables, wanted: frozenset[str]) -> ActivatedJob:
         job = offer.job
-        variables = {name: value for name, value in job.variables.items() if not wanted or name in wanted}
+        variables = {name: value for name, value in seen.items() if not wanted or name in wanted}
         definition, tenant = self._place(offer)
         return ActivatedJob(
             job.key,
@@ -306,7 +341,7 @@ class Work:
         )
 
     def _listed(self, instance_key: Key | None, *, for_people: bool) -> list[Offer]:
-        keys = self._offers if instance_key is None else self._of_instance.get(instance_key, ())
+        keys = self._offers if instance_key is None else self._of_instance.of(instance_key)
         offers = (self._offers[key] for key in sorted(keys))
         return [offer for offer in offers if (offer.job.topic == USER_TASK_TOPIC) is for_people]
 

@@ -24,7 +24,7 @@ ORDER = [
     {
         *("alarms", "deployments", "gate", "inbox", "job", "jobs", "live", "loading", "meter", "notices", "ownership"),
         *("parking", "recovery", "roster", "run", "runtime", "slices", "waiting"),
-        *("correlation", "deliveries", "event_store", "instances", "polls", "resumption"),
+        *("correlation", "deliveries", "event_store", "instances", "owned", "polls", "resumption"),
         *("start_events", "start_timers", "starts", "subscriptions", "work"),
     },
     {"api"},

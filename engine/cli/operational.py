@@ -8,7 +8,7 @@ The runtime has to be told of its listeners when it is made, and the listeners o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -130,6 +130,10 @@ class Operational:
 
     async def tell(self, instance_key: Key, kind: type[Command], *args: Any) -> None:
         await self.runtime.tell(instance_key, kind, *args)
+
+    async def open_jobs(self, instance_key: Key) -> Sequence[Job]:
+        instance = await self.runtime.read(instance_key)
+        return () if instance is None else instance.open_jobs
 
     def find_job(self, job_key: Key) -> Key | None:
         return self.runtime.find_job(job_key)

@@ -6,7 +6,7 @@ Called by the simulation of outside work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import Code, Rejected
@@ -24,6 +24,9 @@ class Desk:
     def __init__(self) -> None:
         self.work = Work(self, now_us)
         self.open: dict[Key, Key] = {}  # job -> instance
+        self.jobs: dict[Key, Job] = {}  # as they were offered
+        self.unreadable: dict[Key, Rejected] = {}  # instances that cannot be loaded
+        self.loaded_after_s = 0.0
         self.failed: dict[Key, Key] = {}  # in an incident, or waiting for the next try
         self.taken: list[tuple[Key, type[Command], tuple[Any, ...]]] = []
         self.refuse: Rejected | None = None  # the next command, whatever it is
@@ -36,6 +39,7 @@ class Desk:
         headers: Mapping[str, str] = {"colour": "red"}
         job = Job(self._keys, self._keys + 1_000, "do_it", topic, headers, variables or {}, 1, 1)._replace(**changes)
         self.open[job.key] = instance_key
+        self.jobs[job.key] = job
         self.work.offered(instance_key, job)
         return job.key
 
@@ -59,6 +63,13 @@ class Desk:
         await asyncio.sleep(COMMIT_S)
         if kind is not RetriesSet:
             self.work.withdrawn(job_key)
+
+    async def open_jobs(self, instance_key: Key) -> Sequence[Job]:
+        if self.loaded_after_s:
+            await asyncio.sleep(self.loaded_after_s)
+        if (refused := self.unreadable.get(instance_key)) is not None:
+            raise Rejected(refused.code, refused.message)
+        return [self.jobs[key] for key, owner in self.open.items() if owner == instance_key]
 
     def find_job(self, job_key: Key) -> Key | None:
         return self.open.get(job_key) or self.failed.get(job_key)

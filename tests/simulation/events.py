@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from engine.correlation import Correlation
 from engine.errors import Code, Rejected
 from engine.keys import KeySource
-from engine.records import Command, DefinitionRef, EventReceived, Key, Signal, Start, Subscription, Tags, Variables
+from engine.records import Command, DefinitionRef, EventReceived, Job, Key, Signal, Start, Subscription, Tags, Variables
 from engine.start_events import StartEvents
 from engine.starts import Beginning, Starts
 from engine.store.event_log import SignalStart
@@ -489,6 +489,9 @@ class Engine:
             self.correlation.subscribed(instance_key, after)
         if after is None:
             self.correlation.ended(instance_key)
+
+    async def open_jobs(self, instance_key: Key) -> Sequence[Job]:
+        return ()
 
     def find_job(self, job_key: Key) -> Key | None:
         return None

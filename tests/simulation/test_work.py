@@ -313,7 +313,73 @@ def test_what_is_offered_again_with_the_same_key_keeps_its_lock() -> None:
         desk.work.offered(1, Job(key, 9, "do_it", "work", {}, {"now": 1}, 1, 1))
         assert await poll(desk) == []
         (job,) = desk.work.jobs()
-        assert (job.state, job.job.variables) == ("ACTIVATED", {"now": 1})
+        assert (job.state, job.job.element_id) == ("ACTIVATED", "do_it")
+
+    run_virtual(main())
+
+
+def test_variables_are_those_that_the_instance_holds_when_the_job_is_taken() -> None:
+    async def main() -> None:
+        desk = Desk()
+        first, second = desk.offer(variables={"a": 1}), desk.offer(instance_key=2, variables={"a": 2})
+        assert [dict(each.job.variables) for each in desk.work.jobs()] == [{}, {}]
+        assert [(job.key, job.variables) for job in await poll(desk)] == [(first, {"a": 1}), (second, {"a": 2})]
+
+    run_virtual(main())
+
+
+def test_jobs_of_an_instance_that_cannot_be_read_keep_nobody_else_from_working() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.unreadable[1] = Rejected(Code.ENGINE_FAULT, "cannot be read")
+        broken, sound = desk.offer(), desk.offer(instance_key=2)
+        assert [job.key for job in await poll(desk, max_jobs=1)] == []
+        assert [job.key for job in await poll(desk, max_jobs=1)] == [sound]
+        desk.unreadable.clear()
+        await asyncio.sleep(LOCK_MS / 1_000 + 1)
+        assert broken in [job.key for job in await poll(desk)]
+
+    run_virtual(main())
+
+
+def test_jobs_that_cannot_be_loaded_at_the_moment_are_the_next_requests() -> None:
+    async def main() -> None:
+        desk = Desk()
+        first, second = desk.offer(), desk.offer(instance_key=2)
+        desk.unreadable[2] = Rejected(Code.JOURNAL_UNAVAILABLE, "the store is away")
+        with pytest.raises(Rejected, match="the store is away"):
+            await poll(desk)
+        desk.unreadable.clear()
+        assert [job.key for job in await poll(desk)] == [first, second]
+
+    run_virtual(main())
+
+
+def test_a_request_that_leaves_while_its_jobs_are_loaded_leaves_them_to_the_next() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.loaded_after_s = 1.0
+        first, second = desk.offer(), desk.offer()
+        leaving = asyncio.create_task(poll(desk))
+        await asyncio.sleep(0.5)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert [job.key for job in await poll(desk)] == [first, second]
+
+    run_virtual(main())
+
+
+def test_a_job_that_ends_while_its_instance_is_loaded_is_not_handed_out() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.loaded_after_s = 1.0
+        gone, there = desk.offer(), desk.offer(instance_key=2)
+        asking = asyncio.create_task(poll(desk))
+        await asyncio.sleep(0.5)
+        del desk.open[gone]
+        desk.work.withdrawn(gone)
+        assert [job.key for job in await asking] == [there]
 
     run_virtual(main())
 
