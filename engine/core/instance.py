@@ -297,6 +297,7 @@ class ProcessInstance:
             problems.append(
                 "the process has no start event without a symbol: something has to trigger one of the others"
             )
+        problems += _no_calls(program)
         if problems:
             raise Rejected(Code.INVALID_ARGUMENT, f"{definition.process_id}: {'; '.join(problems)}")
 
@@ -314,6 +315,18 @@ def _no_start(program: Program, element_id: str) -> Iterator[str]:
         yield "a compensation handler begins only by compensation"
     if any(each.loop is not None for each in program.structure.around(node)):
         yield "it is inside a multi-instance sub-process, which begins with its items"
+
+
+def _no_calls(program: Program) -> Iterator[str]:
+    """Why what an instance calls, directly or through others, cannot be called."""
+    programs = [program]
+    for caller in programs:
+        for element_id, called in caller.calls.items():
+            if not called.definition.start_id:
+                process_id = called.definition.process_id
+                yield f"`{element_id}` calls `{process_id}`, which has no start event without a symbol"
+            if called not in programs:
+                programs.append(called)
 
 
 def _frozen_report(report: JobReport) -> JobReport:

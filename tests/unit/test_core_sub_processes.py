@@ -6,6 +6,7 @@ import pytest
 
 from engine.bpmn.definition import ElementType
 from engine.bpmn.spiff import Program
+from engine.errors import Rejected
 from engine.records import ActivityEnded, Cancel, IncidentRaised, VariablesSet
 from tests.builders import TERMINATE, Diagram, error, escalation, mappings, message, signal, timer
 from tests.driven import Driven
@@ -357,3 +358,13 @@ def test_why_an_instance_was_cancelled_stays_when_its_last_element_ends() -> Non
     assert run.outcome.error is not None
     assert run.outcome.error["code"] == "DEADLINE_EXCEEDED"
     run.replayed()
+
+
+def test_a_process_that_only_a_message_starts_cannot_be_called() -> None:
+    inner = Diagram("inner").start("ordered", message("order")).end().path("ordered", "ended")
+    middle = Diagram("middle").start().call("fetch", "inner").end().path("started", "fetch", "ended")
+    outer = Diagram().start().call("call", "middle").end().path("started", "call", "ended")
+    called = Program(middle.build(), {"fetch": Program(inner.build())})
+
+    with pytest.raises(Rejected, match="`fetch` calls `inner`, which has no start event without a symbol"):
+        Driven(Program(outer.build(), {"call": called}))
