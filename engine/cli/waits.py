@@ -29,7 +29,7 @@ def _waits(instance: ProcessInstance) -> Iterator[str]:
 
     for incident in instance.open_incidents:
         what = name(incident.activity_instance_key, incident.element_id)
-        yield f"{what} is stopped by the incident {incident.key} until somebody resolves it."
+        yield f"{what} is stopped: mend the cause, then POST /v2/incidents/{incident.key}/resolution."
     for job in instance.open_jobs:
         what = name(job.activity_instance_key, job.element_id)
         if job.topic == USER_TASK_TOPIC:

@@ -34,7 +34,9 @@ def test_an_incident_is_named_by_its_key() -> None:
     run = Driven(linked("service-task").program, {}, online=False)
     run.fail(retryable=False)
     (incident,) = run.instance.open_incidents
-    assert waits(run.instance) == [f"“Work” is stopped by the incident {incident.key} until somebody resolves it."]
+    assert waits(run.instance) == [
+        f"“Work” is stopped: mend the cause, then POST /v2/incidents/{incident.key}/resolution."
+    ]
 
 
 def test_of_many_the_first_are_told_and_how_many_more_there_are() -> None:
