@@ -180,6 +180,11 @@ def truncated(variable: Item) -> Item:
     return {**variable, "value": variable["value"][:TRUNCATED_CHARS], "isTruncated": True}
 
 
+def with_code(error_code: str, message: str) -> str:
+    """A message with its code before it, once; the codes that led to it may stand in the message itself."""
+    return message if message.startswith(f"{error_code}: ") else f"{error_code}: {message}"
+
+
 def incident_item(
     owner: Owner,
     *,
@@ -199,7 +204,7 @@ def incident_item(
         "elementInstanceKey": str(activity_key if activity_key is not None else owner.key),
         "elementId": element_id or owner.process_id,
         "errorType": error_type,
-        "errorMessage": f"{error_code}: {message}",
+        "errorMessage": with_code(error_code, message),
         "creationTime": iso(raised_at),
         "jobKey": key_text(job_key),
         "state": state,

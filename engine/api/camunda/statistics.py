@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
+from engine.api.camunda.items import with_code
 from engine.api.camunda.problems import refused
 from engine.api.camunda.reading import DEFAULT_TENANT, read_json
 from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
@@ -128,7 +129,7 @@ def error_hash(message: str) -> int:
 
 def _told(row: FoundIncident) -> str:
     """As the incident itself says it."""
-    return f"{row.error_code}: {row.message}"
+    return with_code(row.error_code, row.message)
 
 
 def _counted(rows: Iterable[FoundInstance], group: Callable[[FoundInstance], K]) -> dict[K, Item]:
