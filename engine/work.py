@@ -355,4 +355,6 @@ class Work:
 
 
 def _no_job(job_key: Key, what: str = "job") -> Rejected:
-    return Rejected(Code.NOT_FOUND, f"there is no open {what} {job_key} here")
+    return Rejected(
+        Code.NOT_FOUND, f"there is no open {what} {job_key} here: it is over, or at another gateway of this database"
+    )
