@@ -114,8 +114,7 @@ def received(course: Course, came: EventReceived) -> None:
 
 def written(course: Course, scope: Scope, names: Iterable[str]) -> None:
     """Variables were written from a scope: conditions that see them are looked at again."""
-    if course.agenda.conditions:
-        course.changed.update((scope.home(name), name) for name in names)
+    course.changed.update((scope.home(name), name) for name in names)
 
 
 def conditions_met(course: Course) -> bool:

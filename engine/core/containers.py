@@ -169,10 +169,9 @@ def _handlers(done: Compensable, local: Variables) -> list[tuple[FlowNode, Varia
 
 
 def has_compensated(course: Course, activity: Activity) -> None:
-    """An activity is over, and so is what its end led to: was it a handler, its throw event goes on after the last."""
+    """A compensation handler is over, and so is what its end led to: the throw event goes on after the last one."""
     thrower = activity.compensates
-    if thrower is None:
-        return
+    assert thrower is not None
     thrower.awaited -= 1
     if thrower.awaited == 0 and thrower.token.activity is thrower and not thrower.is_stopping:
         course.finish(thrower, {})

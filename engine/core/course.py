@@ -132,8 +132,7 @@ class Course:
         """Every open flow scope, outer before inner."""
         scopes = [self.root]
         for scope in scopes:
-            insides = (each.inside for each in scope.activities.values())
-            scopes += [inside for inside in insides if inside is not None and not inside.left]
+            scopes += [each.inside for each in scope.activities.values() if each.inside and not each.inside.left]
         return scopes
 
     # --- elements ---------------------------------------------------------------------------------------------
@@ -180,10 +179,12 @@ class Course:
         node, around = activity.node, activity.outer.variables
         changes: Variables = results
         if node.outputs:
-            activity.keep(results)  # for the mappings, and for whoever has to mend what they fail at
+            if activity.index is not None:
+                activity.keep(results)
             try:
-                changes = mapped(node.outputs, activity.scope.visible(), self.context(activity))
+                changes = mapped(node.outputs, {**activity.scope.visible(), **results}, self.context(activity))
             except EvaluationFailed as failure:
+                activity.keep(results)  # for whoever has to mend them
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete")
         if activity.index is not None:
             try:
@@ -191,18 +192,19 @@ class Course:
             except EvaluationFailed as failure:
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure), "complete", results)
         if changes:
-            maps_out = activity.index is None and (node.outputs or node.loop is not None)
-            scope = around if maps_out else activity.scope
+            scope = around if activity.index is None and (node.outputs or node.loop) else activity.scope
             left = scope.write(changes)
             activity.written = (left if scope is not around and activity.index is None else changes) or None
-            catching.written(self, scope, changes)
+            if self.agenda.conditions:
+                catching.written(self, scope, changes)
         activity.taken_flow_ids = activity.taken_flow_ids or node.outgoing
         if node.type is _END and activity.outer.fact_process_id is None:
             self.end_element_id = node.id
         if activity.outer.program.structure.compensates:
             containers.remember_compensation(activity)
         self._end(activity, _COMPLETED, None, None)
-        containers.has_compensated(self, activity)
+        if activity.compensates is not None:
+            containers.has_compensated(self, activity)
         if activity.index is not None and activity.outer.items is not None and activity.outer.items.satisfied:
             self.clear(activity.outer, None, "the completion condition holds")
         return True
@@ -294,7 +296,8 @@ class Course:
         if after is not None:
             event, caught = after
             self.execution.place(activity.outer.program.spec_of(event), activity.outer, caught)
-        containers.has_compensated(self, activity)
+        if activity.compensates is not None:
+            containers.has_compensated(self, activity)
         token.cancel()
 
     # --- errors -----------------------------------------------------------------------------------------------
@@ -317,7 +320,8 @@ class Course:
             self.execution.place(activity.outer.program.spec_of(catcher.event), activity.outer, caught)
         else:
             catching.react(self, catcher, caught)
-        containers.has_compensated(self, activity)
+        if activity.compensates is not None:
+            containers.has_compensated(self, activity)
         if not token.is_ready:
             token.error()
         return False
