@@ -116,11 +116,11 @@ class Course:
         raise KeyError(key)
 
     def activity_of_job(self, job_key: Key) -> Activity:
-        """The open activity whose job this is, or was last. Raises KeyError."""
+        """The open activity whose job this is, or whose next try it waits for. Raises KeyError."""
         if job_key in self.agenda.jobs:
             return self.agenda.jobs[job_key]
         for activity in self.open_activities():
-            if activity.report is not None and activity.report[0] == job_key:
+            if activity.job is None and activity.report is not None and activity.report[0] == job_key:
                 return activity
         raise KeyError(job_key)
 

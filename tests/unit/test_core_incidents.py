@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine.bpmn.spiff import Program
-from engine.records import Abort
+from engine.errors import Rejected
+from engine.records import Abort, RetriesSet
 from tests.builders import Diagram, each, escalation, mappings, message, timer
 from tests.driven import Driven
 
@@ -119,3 +120,15 @@ def test_outputs_that_failed_are_mapped_once_they_can_be(kind: str) -> None:
 
     assert run.outcome.state == "completed"
     run.replayed()
+
+
+def test_the_key_of_a_try_that_is_over_sets_no_retries_once_the_next_try_runs() -> None:
+    run = Driven(Diagram().start().task("work").end().path("started", "work", "ended"), online=False)
+    first = run.job.key
+    run.fail()
+    run.do(RetriesSet(run.key, first, 2))
+    run.resolve()
+
+    with pytest.raises(Rejected, match="STALE"):
+        run.do(RetriesSet(run.key, first, 5))
+    assert run.job.retries == 2
