@@ -13,6 +13,7 @@ Called by every room; the api reads the table to answer, the runtime to decide, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
@@ -129,6 +130,10 @@ MEANINGS: dict[Code, Meaning] = {
 }
 
 
+# Control characters, and those that turn the direction of what follows: a name could forge a line of a terminal.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 class Problem(NamedTuple):
     """One thing wrong with a file, and what to do about it."""
 
@@ -143,7 +148,8 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.file, self.element_id) if part)
         name = f' "{self.element_name}"' if self.element_name else ""
-        return f"{where}{name}: {self.severity}: {self.message} [{self.rule}] {self.remedy}".rstrip()
+        line = f"{where}{name}: {self.severity}: {self.message} [{self.rule}] {self.remedy}".rstrip()
+        return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 class ConchError(Exception):
