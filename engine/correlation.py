@@ -18,11 +18,11 @@ import logging
 from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from engine.deliveries import RETRY_S, Deliveries, Outcome, persist
 from engine.errors import Code, Rejected, refuse_if
-from engine.event_store import AWAY, EventLog, Feed, Hearing, MessageStore, SignalStore
+from engine.event_store import AWAY, EventLog, EventStarts, Feed, Hearing, MessageStore, SignalStore
 from engine.instances import Instances
 from engine.keys import KeySource, key_time_ms, key_writer
 from engine.records import Key, Signal, Subscription, Variables
@@ -46,31 +46,6 @@ REBROADCAST_MS = (
 MOST_CHARACTERS = 256  # of a name, a correlation key or an id, as Camunda 8 over a relational database
 MOST_BYTES = 768  # three of them fit into an entry of an index
 MOST_TEXT = f"{MOST_CHARACTERS} characters, or {MOST_BYTES} bytes in UTF-8"
-
-
-class Lock(NamedTuple):
-    """While an instance that a message has started is open, no other of its process starts by that correlation key."""
-
-    process_id: str
-    tenant: str
-    correlation_key: str
-
-
-class EventStarts(Protocol):
-    """Start events of messages and signals. engine.starts.Starts"""
-
-    async def message(self, message: Message) -> Key | None:
-        """Start what the message starts; the first instance that came of it."""
-
-    async def signal(self, signal: StoredSignal) -> None: ...
-
-    def lock_of(self, instance_key: Key) -> Lock | None:
-        """The correlation key that no other instance could start with until this one ended."""
-
-    async def unlocked(self, lock: Lock) -> None:
-        """Start what a message waited for behind that lock."""
-
-    async def tend(self) -> None: ...
 
 
 class Correlation:

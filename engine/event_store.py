@@ -1,4 +1,4 @@
-"""Owns the words in which messages, signals and start timers are kept, for whoever correlates them.
+"""Owns the words of the correlation: how messages, signals and start timers are kept, and what they start.
 Never keeps anything.
 Called by correlation, deliveries and starts; implemented by the store.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 from sqlalchemy import exc
@@ -146,3 +146,28 @@ class Hearing(Protocol):
 
     def listen(self) -> AbstractAsyncContextManager[AsyncIterator[Heard]]:
         """Yields what there is to look at: at first, and when nothing came for a while, everything."""
+
+
+class Lock(NamedTuple):
+    """While an instance that a message has started is open, no other of its process starts by that correlation key."""
+
+    process_id: str
+    tenant: str
+    correlation_key: str
+
+
+class EventStarts(Protocol):
+    """Start events of messages and signals. engine.starts.Starts"""
+
+    async def message(self, message: Message) -> Key | None:
+        """Start what the message starts; the first instance that came of it."""
+
+    async def signal(self, signal: StoredSignal) -> None: ...
+
+    def lock_of(self, instance_key: Key) -> Lock | None:
+        """The correlation key that no other instance could start with until this one ended."""
+
+    async def unlocked(self, lock: Lock) -> None:
+        """Start what a message waited for behind that lock."""
+
+    async def tend(self) -> None: ...

@@ -12,10 +12,10 @@ import logging
 import uuid
 from typing import Protocol
 
-from engine.correlation import LEFT_BEHIND_S, PAGE, Lock
+from engine.correlation import LEFT_BEHIND_S, PAGE
 from engine.deliveries import persist
 from engine.errors import Rejected
-from engine.event_store import EventLog, MessageStore, SignalStore
+from engine.event_store import EventLog, Lock, MessageStore, SignalStore
 from engine.keys import KeySource
 from engine.linking import DeployedDefinition
 from engine.records import Key, Tags, Variables

@@ -24,7 +24,7 @@ from tests.builders import Diagram, chain, message
 
 FOLDER = ROOT / "build" / "bench-operational"
 CONCURRENCY = 16
-_PARK_AFTER_MS = 1_500
+_PARK_AFTER_MS = 500
 _PATIENCE_S = 120.0
 _WARM = 200  # instances before those that are measured
 _SETTINGS = "\n[runtime]\npark_after_ms = {park_after_ms}\n"
