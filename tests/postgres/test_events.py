@@ -227,9 +227,15 @@ def test_what_came_while_nobody_listened_is_found_when_somebody_does_again(audit
         async with engine(url, database) as first, engine(url, database) as second:
             await second.deploy(paying())
             order = await second.start("order", id="o1")
-            deaf = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN conch_s%'")
+            listening = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN conch_s%'"
+
+            async def both_listen() -> bool:
+                async with database.begin() as connection:
+                    return await connection.scalar(text(f"SELECT count(*) {listening}")) == 2
+
+            await eventually(both_listen)
             async with database.begin() as connection:
-                assert len((await connection.execute(deaf)).all()) == 2
+                await connection.execute(text(f"SELECT pg_terminate_backend(pid) {listening}"))
             await first.publish("paid", "o1")
             await order.result()
 
