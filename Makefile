@@ -21,15 +21,16 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 demo: setup ## Real requests on two real Triton servers, one of them killed; then what the audit says
 	@$(BIN)/conch demo
 
-check: setup ## Format, lint, types, import rule, diagrams, unit and property tests: under a minute
+check: setup ## Format, lint, types, import rule, diagrams and the fast tests: under a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/conch check processes/
-	$(BIN)/python -m pytest -q tests/test_layering.py tests/unit tests/property
+	$(BIN)/python -m pytest -q -m "not slow" tests/test_layering.py tests/unit
 
 test: check ## Everything, on real Postgres, real Triton and Camunda's own clients (on Node, which it sets up)
-	$(BIN)/python -m pytest -q --ignore tests/test_layering.py --ignore tests/unit --ignore tests/property
+	$(BIN)/python -m pytest -q -m slow tests/unit
+	$(BIN)/python -m pytest -q --ignore tests/test_layering.py --ignore tests/unit
 
 bench: setup ## Measure speed; writes build/bench.json
 	$(BIN)/python -m tests.bench

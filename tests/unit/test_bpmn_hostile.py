@@ -14,6 +14,8 @@ from engine.bpmn.xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS
 from engine.errors import DefinitionInvalid, Problem
 from tests.every_element import every_element
 
+pytestmark = pytest.mark.slow
+
 EVERY = every_element().to_xml()
 SHIPPED = (Path(__file__).parents[2] / "processes" / "inference-request.bpmn").read_bytes()
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.dmn_tck import ROOT, Outcome, counted, outcomes
 
+pytestmark = pytest.mark.slow
+
 # May only rise.
 PASSED = 2_475
 # Files about tables, requirements, knowledge models and scopes, in which every result comes out.

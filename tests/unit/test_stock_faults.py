@@ -22,6 +22,8 @@ from tests.builders import EMPTY_REPORT, Diagram, chain, compensation, each, lin
 from tests.driven import Driven
 from tests.stock_faults import tell
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 QUESTIONS: dict[str, dict[str, Any]] = {}
 
