@@ -156,7 +156,7 @@ class Inboxes:
             self._apply(live, kind(self._keys.reserve(), *args))
         except Rejected as refused:
             told.refuse(refused)
-        except Exception:
+        except Exception:  # whoever waits for the command has to hear of it; the fault itself goes on
             told.refuse(Rejected(Code.ENGINE_FAULT, "the engine failed on this command"))
             raise
         else:

@@ -5,7 +5,7 @@ Called by the course and the elements of an instance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.core.activity import Activity
 from engine.core.evaluation import EvaluationFailed, collection, result, truth
@@ -68,7 +68,7 @@ def collect(course: Course, activity: Activity, results: Variables) -> None:
     if loop.output_element is not None:
         output = result(loop.output_element, visible, course.context(activity), "the output element")
     if loop.completion_condition is not None:
-        counts = {
+        counts: dict[str, Any] = {
             "numberOfInstances": items.next,
             "numberOfActiveInstances": scope.tokens - 1,  # all but this one
             "numberOfCompletedInstances": items.completed + 1,
@@ -77,7 +77,7 @@ def collect(course: Course, activity: Activity, results: Variables) -> None:
         if items.outputs is not None and loop.output_collection is not None:
             so_far = [*items.outputs]
             so_far[index] = output
-            counts[loop.output_collection] = so_far  # type: ignore[assignment]
+            counts[loop.output_collection] = so_far
         items.satisfied = truth(
             loop.completion_condition, {**visible, **counts}, course.context(activity), "the completion condition"
         )
