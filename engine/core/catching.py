@@ -16,6 +16,7 @@ from engine.core.evaluation import EvaluationFailed, correlation_key, due, event
 from engine.core.flow_scope import FlowScope
 from engine.core.jobs import start_job
 from engine.core.scopes import Scope
+from engine.errors import Code
 from engine.records import EventReceived, Key, Subscription, Timer, Variables
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ class Catcher(NamedTuple):
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------
+
+
+def arm_all(course: Course, activity: Activity, events: Iterable[FlowNode]) -> bool | None:
+    """Wait for events of an activity or of its border. True, or what its incident means for its token."""
+    for event in events:
+        try:
+            arm(course, activity, activity.outer, event)
+        except EvaluationFailed as failure:
+            return course.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
+    return True
 
 
 def arm(course: Course, activity: Activity | None, scope: FlowScope, event: FlowNode) -> None:

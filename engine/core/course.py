@@ -167,11 +167,8 @@ class Course:
             except EvaluationFailed as failure:
                 return self.incident(activity, Code.EXPRESSION_FAILED, str(failure))
         if activity.index is None:
-            for event in activity.outer.program.structure.awaited_by(node.id):
-                try:
-                    catching.arm(self, activity, activity.outer, event)
-                except EvaluationFailed as failure:
-                    return self.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
+            awaited = activity.outer.program.structure.awaited_by(node.id)
+            return catching.arm_all(self, activity, awaited) if awaited else True
         return True
 
     def complete(self, activity: Activity, results: Variables) -> bool | None:

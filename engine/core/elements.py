@@ -5,7 +5,7 @@ Called by the course of an instance, through the table at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,15 +47,12 @@ def _catch_event(course: Course, activity: Activity) -> bool | None:
     node = activity.node
     if isinstance(activity.token.payload, Caught) or node.event_kind is EventKind.LINK:
         return course.complete(activity, _brought(activity))
-    return _wait_for(course, activity, node)
+    return _wait_for(course, activity, [node])
 
 
-def _wait_for(course: Course, activity: Activity, event: FlowNode) -> bool | None:
-    try:
-        catching.arm(course, activity, activity.outer, event)
-    except EvaluationFailed as failure:
-        return course.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
-    return None
+def _wait_for(course: Course, activity: Activity, events: Iterable[FlowNode]) -> bool | None:
+    armed = catching.arm_all(course, activity, events)
+    return None if armed else armed
 
 
 def _throw_event(course: Course, activity: Activity) -> bool | None:
@@ -156,13 +153,8 @@ def _parallel_gateway(course: Course, activity: Activity) -> bool | None:
 
 def _event_based_gateway(course: Course, activity: Activity) -> bool | None:
     definition = activity.outer.program.definition
-    for flow_id in activity.node.outgoing:
-        event = definition.nodes[definition.flows[flow_id].target]
-        try:
-            catching.arm(course, activity, activity.outer, event)
-        except EvaluationFailed as failure:
-            return course.incident(activity, Code.EXPRESSION_FAILED, f"{event.id}: {failure}")
-    return None
+    targets = (definition.flows[flow_id].target for flow_id in activity.node.outgoing)
+    return _wait_for(course, activity, (definition.nodes[target] for target in targets))
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------
@@ -186,7 +178,7 @@ def _receive_task(course: Course, activity: Activity) -> bool | None:
         return opened
     if isinstance(activity.token.payload, Caught):
         return course.complete(activity, _brought(activity))
-    return _wait_for(course, activity, activity.node)
+    return _wait_for(course, activity, [activity.node])
 
 
 def _script_task(course: Course, activity: Activity) -> bool | None:
