@@ -7,6 +7,7 @@ from engine.feel.border import to_json
 from engine.feel.environment import DEFAULT_LIMITS, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.expression import Expression, compile_expression, compile_unary_tests
 from engine.feel.faults import FeelSyntaxError, FeelValueError
+from engine.feel.functions.registry import Builtin, builtins
 from engine.feel.temporal import (
     UTC,
     Date,
@@ -23,6 +24,7 @@ from engine.feel.values import FeelFunction, Range, Value, kind_of
 __all__ = [
     "DEFAULT_LIMITS",
     "UTC",
+    "Builtin",
     "Date",
     "DateTime",
     "DaysTimeDuration",
@@ -38,6 +40,7 @@ __all__ = [
     "Value",
     "YearsMonthsDuration",
     "Zone",
+    "builtins",
     "compile_expression",
     "compile_unary_tests",
     "instant",

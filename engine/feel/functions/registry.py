@@ -5,17 +5,20 @@ Called by the modules beside this one to register, by the compiler to look up, b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.numbers import whole
 from engine.feel.values import FeelFunction, Value, kind_of
 
-Check = Callable[[Env, Value, str], Value]
-Implementation = Callable[..., Value]
+Check: TypeAlias = Callable[[Env, Value, str], Value]
+Implementation: TypeAlias = Callable[..., Value]
+Origin: TypeAlias = Literal["standard", "Camunda"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,19 @@ class Parameter:
     name: str
     check: Check
     optional: bool
+    kind: str = "any"
+
+    def __str__(self) -> str:
+        return f"{self.name}{'?' if self.optional else ''}: {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A built-in: one or more parameter lists. `variadic` takes the elements themselves, `unwraps` also one list."""
+    """A built-in: one or more parameter lists. `variadic` takes the elements themselves, `unwraps` also one list.
+
+    `about` says in one line what it gives; `origin` is the DMN standard or Camunda's extension of it. A parameter list
+    that differs from an earlier one in nothing but its names offers other names for a call by name.
+    """
 
     name: str
     implementation: Implementation
@@ -35,9 +46,26 @@ class Builtin:
     variadic: bool
     unwraps: bool
     pure: bool
+    about: str = ""
+    origin: Origin = "standard"
+
+    @property
+    def usage(self) -> tuple[str, ...]:
+        """How it is called, one text for each parameter list that differs in more than names."""
+        shapes: dict[tuple[tuple[str, bool], ...], str] = {}
+        for signature in self.signatures:
+            dots = "..." if self.variadic and len(signature) == 1 else ""
+            text = f"{self.name}({', '.join(map(str, signature))}{dots})"
+            shapes.setdefault(tuple((each.kind, each.optional) for each in signature), text)
+        return tuple(shapes.values())
 
 
 BUILTINS: dict[str, Builtin] = {}
+
+
+def builtins() -> Mapping[str, Builtin]:
+    """Every built-in function by its name: signatures, one line about it, where it comes from."""
+    return MappingProxyType(BUILTINS)
 
 
 def _unwrapped(value: Value) -> Value:
@@ -100,18 +128,25 @@ def _parameters(declaration: str) -> tuple[Parameter, ...]:
     found: list[Parameter] = []
     for part in filter(None, declaration.split(",")):
         name, _, kind = (piece.strip() for piece in part.partition(":"))
-        found.append(Parameter(name.removesuffix("?"), _CHECKS[kind or "any"], name.endswith("?")))
+        kind = kind or "any"
+        found.append(Parameter(name.removesuffix("?"), _CHECKS[kind], name.endswith("?"), kind))
     return tuple(found)
 
 
 def builtin(
-    name: str, *declarations: str, variadic: bool = False, unwraps: bool = True, pure: bool = True
+    name: str,
+    *declarations: str,
+    variadic: bool = False,
+    unwraps: bool = True,
+    pure: bool = True,
+    about: str = "",
+    origin: Origin = "standard",
 ) -> Callable[[Implementation], Implementation]:
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
         signatures = tuple(_parameters(declaration) for declaration in declarations or ("",))
-        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure)
+        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin)
         return implementation
 
     return register
