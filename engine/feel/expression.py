@@ -12,7 +12,7 @@ from engine.feel import tree
 from engine.feel.border import measure
 from engine.feel.closures import calls, loops, names, operators
 from engine.feel.closures.code import Compilation
-from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits
+from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import LimitExceeded
 from engine.feel.functions import BUILTINS
 from engine.feel.parser import Parser
@@ -48,15 +48,19 @@ class Expression:
 
     `names` are the variables that the text surely reads; `possible_names` those that it reads only if they exist
     (in `is defined`) or only if an item of a filtered list has no such entry. `depth` bounds the Python frames of an
-    evaluation.
+    evaluation. `remarks` are what is surely wrong although the text is FEEL, in the order of the text: constant parts
+    that have no value, calls of a built-in with a wrong number or wrong names of arguments, and calls of a plain name
+    that is no built-in, nothing the text declares, no entry of a filtered item and none of the `names` given to the
+    compilation (where a variable may hold a function, the caller names it).
     """
 
-    __slots__ = ("_frame_size", "_run", "depth", "names", "possible_names", "text")
+    __slots__ = ("_frame_size", "_run", "depth", "names", "possible_names", "remarks", "text")
 
     depth: int
     text: str
     names: frozenset[str]
     possible_names: frozenset[str]
+    remarks: tuple[FeelWarning, ...]
     _run: Run
     _frame_size: int
 
@@ -66,6 +70,7 @@ class Expression:
         set_once(self, "text", compilation.text)
         set_once(self, "names", frozenset(compilation.names))
         set_once(self, "possible_names", frozenset(compilation.possible_names - compilation.names))
+        set_once(self, "remarks", tuple(sorted(compilation.remarks, key=lambda remark: remark.position)))
         set_once(self, "_run", run)
         set_once(self, "_frame_size", compilation.slot_count)
 
@@ -105,8 +110,8 @@ class Expression:
                 context.steps_spent += env.limits.max_steps - env.steps_left
 
 
-def _expression(text: str, limits: FeelLimits, node: Node) -> Expression:
-    compilation = Compilation(text, limits, _FORMS)
+def _expression(text: str, names: Collection[str], limits: FeelLimits, node: Node) -> Expression:
+    compilation = Compilation(text, limits, _FORMS, frozenset(names))
     code = compilation.compile(node, None)
     return Expression(compilation, code.run, node.depth)
 
@@ -116,7 +121,7 @@ def compile_expression(text: str, *, names: Collection[str] = (), limits: FeelLi
 
     Raises FeelSyntaxError.
     """
-    return _expression(text, limits, Parser(text, names, BUILTINS, limits).whole_expression())
+    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits).whole_expression())
 
 
 def compile_unary_tests(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
@@ -124,4 +129,4 @@ def compile_unary_tests(text: str, *, names: Collection[str] = (), limits: FeelL
 
     Evaluated with the cell's input as `tested`, it gives true, false or null. Raises FeelSyntaxError.
     """
-    return _expression(text, limits, Parser(text, names, BUILTINS, limits).whole_unary_tests())
+    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits).whole_unary_tests())

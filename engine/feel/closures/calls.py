@@ -13,18 +13,22 @@ from engine.feel.closures.names import resolve
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import BUILTINS, Builtin, Parameter, unchecked
+from engine.feel.functions.spelling import unknown_function
 from engine.feel.tree import TypeOf
 from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
 
 
 def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
     callee = node.callee
-    if isinstance(callee, tree.Name) and resolve(compilation, callee.name, scope)[0] is None:
+    slot, items = resolve(compilation, callee.name, scope) if isinstance(callee, tree.Name) else (None, [])
+    if isinstance(callee, tree.Name) and slot is None:
         if callee.name == "is defined" and len(node.arguments) == 1:
             return Code(_defined(compilation, node.arguments[0], scope), 1 + node.depth)
         builtin = BUILTINS.get(callee.name)
         if builtin is not None:
             return _builtin_call(compilation, builtin, node, scope)
+        if not items and callee.name not in compilation.declared:
+            compilation.remark(callee.position, unknown_function(callee.name))
     return _value_call(compilation, node, scope)
 
 
@@ -47,6 +51,7 @@ def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, s
             parameters = _by_position(builtin, len(runs))
     except FeelFault as fault:
         cause = f"{builtin.name}: {fault.cause}"
+        compilation.remark(position, cause)
         return Code(lambda env: env.warn(position, cause), 1 + sum(code.weight for code in codes))
     return _finished(compilation, builtin, _checked_call(builtin, parameters, runs, position), codes)
 

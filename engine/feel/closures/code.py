@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from engine.feel.environment import UNTESTED, Env, EvaluationContext, FeelLimits
+from engine.feel.environment import UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import FeelFault, LimitExceeded
 from engine.feel.tree import Node
 from engine.feel.values import Run, Value
@@ -55,15 +55,17 @@ def _no_variable(name: str) -> Any:
 
 @dataclass(slots=True)
 class Compilation:
-    """One text being compiled."""
+    """One text being compiled. `declared` are the variables that the caller named, `remarks` what is surely wrong."""
 
     text: str
     limits: FeelLimits
     forms: dict[type[Node], Callable[[Compilation, Any, Scope | None], Code]]
+    declared: frozenset[str] = frozenset()
     slot_count: int = 0
     names: set[str] = field(default_factory=set)
     possible_names: set[str] = field(default_factory=set)
     slots_read: set[int] = field(default_factory=set)
+    remarks: dict[FeelWarning, None] = field(default_factory=dict)
 
     def compile(self, node: Node, scope: Scope | None) -> Code:
         """The closure of a node in a scope."""
@@ -74,6 +76,10 @@ class Compilation:
         self.slot_count += 1
         return self.slot_count - 1
 
+    def remark(self, position: int, cause: str) -> None:
+        """Note what is surely wrong in the text; a form may be compiled twice, its remark counts once."""
+        self.remarks[FeelWarning(self.text, position, cause)] = None
+
     def folded(self, run: Run, *children: Code) -> Code:
         """The form `run` over `children`, evaluated now when they are constant and it gives no warning."""
         weight = 1 + sum(child.weight for child in children)
@@ -82,8 +88,10 @@ class Compilation:
             env = Env(_no_variable, context, self.text, [], UNTESTED)
             try:
                 value = run(env)
-            except LimitExceeded:
-                return Code(run, weight)
+            except LimitExceeded as limit:
+                value = env.warn(0, limit.cause)
             if not context.warnings:
                 return constant(value)
+            if value is None:
+                self.remarks |= dict.fromkeys(context.warnings)
         return Code(run, weight)

@@ -1,0 +1,68 @@
+"""What the compiler remarks on: parts of a text that parses but surely has no value."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.feel import EvaluationContext, Expression, compile_expression, compile_unary_tests
+
+
+def said(expression: Expression) -> list[tuple[int, str]]:
+    return [(remark.position, remark.cause) for remark in expression.remarks]
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "cause"),
+    [
+        ('[1, date("2024-13-01")]', 8, "date: month 13 is outside 1..12"),
+        ('amount + (1 + "a")', 12, "cannot add number and string"),
+        ("for i in rows return null + 1", 26, "cannot add null and number"),
+        ('substring("a")', 9, "substring: takes (string, start position, length), found 1 arguments"),
+        ('substring(text: "a", start: 1)', 9, "substring: has no parameters named text, start"),
+        ('upper("a")', 0, "no function 'upper'; did you mean 'upper case'?"),
+        ('uppercase("a")', 0, "no function 'uppercase'; did you mean 'upper case'?"),
+        ("toString(1)", 0, "no function 'toString'; did you mean 'string'?"),
+        ("sqr(n)", 0, "no function 'sqr'; did you mean 'sqrt'?"),
+        ("frobnicate(n)", 0, "no function 'frobnicate'"),
+        ("is defined(frobnicate(n).a)", 11, "no function 'frobnicate'"),
+    ],
+)
+def test_what_surely_has_no_value_is_remarked_once_at_its_place(text: str, position: int, cause: str) -> None:
+    expression = compile_expression(text)
+    assert said(expression) == [(position, cause)]
+    assert expression.remarks[0].expression == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a + b",
+        'date("2024-12-01")',
+        "function(f) f(1)",
+        "{f: function(x) x, g: f(1)}",
+        "for f in functions return f(1)",
+        "rows[f(1)]",
+        "module.f(1)",
+        "if null then 1 else 2",
+        "null = 1",
+        "true or variable",
+    ],
+)
+def test_what_may_have_a_value_is_not_remarked(text: str) -> None:
+    assert said(compile_expression(text)) == []
+
+
+def test_a_declared_variable_may_hold_a_function() -> None:
+    assert said(compile_expression("bonus(1)", names=["bonus"])) == []
+    assert said(compile_unary_tests("bonus(?)", names=["bonus"])) == []
+    assert said(compile_unary_tests("bonus(?)")) == [(0, "no function 'bonus'")]
+
+
+def test_remarks_stand_in_the_order_of_the_text_and_do_not_change_what_an_evaluation_gives() -> None:
+    expression = compile_expression('{a: upper("x"), b: 1 + "a", c: number("x", 2)}')
+    assert [position for position, _ in said(expression)] == sorted(position for position, _ in said(expression))
+    assert len(expression.remarks) == 3
+    context = EvaluationContext()
+    scope = {"upper": compile_expression('function(x) x + "!"').evaluate({})}
+    assert expression.evaluate(scope, context) == {"a": "x!", "b": None, "c": None}
+    assert len(context.warnings) == 2
