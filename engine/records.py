@@ -136,6 +136,7 @@ class Start(NamedTuple):
     start_event_id: str | None = None  # a start event that was triggered; null: the none start event
     start_element_ids: tuple[str, ...] = ()  # begin before these elements instead
     terminate_after_id: str | None = None  # end the instance once this element has ended
+    feel_limits: tuple[tuple[str, int], ...] = ()  # bounds of its expressions other than FEEL's defaults, by name
 
 
 class JobCompleted(NamedTuple):

@@ -69,6 +69,7 @@ class Runtime:
         now_us: Callable[[], int],
         engine_version: str,
         commit_timeout_s: float = 10.0,
+        feel_limits: tuple[tuple[str, int], ...] = (),
         ownership: Ownership | None = None,
         waiting: Waiting | None = None,
     ):
@@ -76,6 +77,7 @@ class Runtime:
         self._keys = keys
         self._max_activity_instances = settings.max_activity_instances
         self._max_operational_activity_instances = settings.max_operational_activity_instances
+        self._feel_limits = feel_limits
         self._now_us = now_us
         self._engine_version = engine_version
         self._ownership = ownership  # none: nobody could take over, there is no lease to renew, and nobody is parked
@@ -227,7 +229,18 @@ class Runtime:
             deadline_at_us = self._now_us() + tags.deadline_ms * 1000
         key = self._keys.reserve()
         most = self._max_activity_instances
-        start = Start(key, deployed.ref, self._engine_version, request_id, tags, variables, True, most, deployed.calls)
+        start = Start(
+            key,
+            deployed.ref,
+            self._engine_version,
+            request_id,
+            tags,
+            variables,
+            True,
+            most,
+            deployed.calls,
+            feel_limits=self._feel_limits,
+        )
         run = self._inboxes.new_run(key, call)
         live = online[key] = Live(ProcessInstance(deployed.program), start, run, deadline_at_us)
         live.flush = call.operation is Operation.GENERATE_STREAM
@@ -276,6 +289,7 @@ class Runtime:
             start_event_id,
             start_element_ids,
             terminate_after_id,
+            self._feel_limits,
         )
         live = Live(ProcessInstance(deployed.program), start, self._inboxes.new_run(key, None))
         live.flush = True

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from engine.errors import Problem, SettingsInvalid
+from engine.feel import DEFAULT_LIMITS, FeelLimits
 from engine.records import MAX_DEADLINE_MS
 
 ENV_PREFIX = "CONCH_"
@@ -71,6 +72,25 @@ class RuntimeSettings(_Part):
     park_after_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 2_000  # what waits for longer leaves memory
     slice_ms: Annotated[float, Field(ge=0.1, le=1000)] = 5.0
     lease_ms: Annotated[int, Field(ge=1_000, le=600_000)] = 10_000  # renewed every third of it
+
+
+class FeelSettings(_Part):
+    """Bounds of one evaluation of an expression; an instance keeps those that it was started with."""
+
+    max_steps: Annotated[int, Field(ge=1_000, le=100_000_000)] = DEFAULT_LIMITS.max_steps
+    max_call_depth: Annotated[int, Field(ge=1, le=DEFAULT_LIMITS.max_call_depth)] = DEFAULT_LIMITS.max_call_depth
+    max_list: Annotated[int, Field(ge=1, le=10_000_000)] = DEFAULT_LIMITS.max_list
+    max_string: Annotated[int, Field(ge=1, le=100_000_000)] = DEFAULT_LIMITS.max_string
+    max_value_depth: Annotated[int, Field(ge=1, le=DEFAULT_LIMITS.max_value_depth)] = DEFAULT_LIMITS.max_value_depth
+
+    @property
+    def limits(self) -> FeelLimits:
+        return DEFAULT_LIMITS.but(self.changes)
+
+    @property
+    def changes(self) -> tuple[tuple[str, int], ...]:
+        """The limits that differ from the defaults, in the order of their names."""
+        return tuple(sorted((name, most) for name, most in self if most != getattr(DEFAULT_LIMITS, name)))
 
 
 class LimitSettings(_Part):
@@ -137,6 +157,7 @@ class Settings(_Part):
     journal: JournalSettings = JournalSettings()
     runtime: RuntimeSettings = RuntimeSettings()
     limits: LimitSettings = LimitSettings()
+    feel: FeelSettings = FeelSettings()
     defaults: DefaultSettings = DefaultSettings()
     probes: ProbeSettings = ProbeSettings()
     processes: Path = Path("processes")

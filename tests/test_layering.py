@@ -25,7 +25,7 @@ ORDER = [
         *("alarms", "deployments", "gate", "inbox", "job", "jobs", "live", "loading", "meter", "notices", "ownership"),
         *("parking", "recovery", "roster", "run", "runtime", "slices", "waiting"),
         *("correlation", "deliveries", "event_store", "instances", "owned", "polls", "resumption"),
-        *("start_events", "start_timers", "starts", "subscriptions", "work"),
+        *("start_events", "start_timers", "starts", "subscriptions", "trial", "work"),
     },
     {"api"},
     {"local"},

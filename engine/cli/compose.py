@@ -90,6 +90,7 @@ async def open_gateway(settings: Settings, say: Say) -> AsyncIterator[Opened]:
             now_us=now_us,
             engine_version=__version__,
             commit_timeout_s=settings.journal.commit_timeout_ms / 1000,
+            feel_limits=settings.feel.changes,
             ownership=PostgresOwnership(store.database, store.lease, store.programs),
             waiting=operational,
         )

@@ -33,6 +33,7 @@ from engine.store.queries import Queries
 from engine.store.schedule import StartSchedule
 from engine.store.search import Search
 from engine.store.signals import Signals
+from engine.trial import trial_context
 from engine.work import Work
 
 
@@ -109,6 +110,7 @@ class Operational:
             max_body_bytes=gateway.settings.server.max_body_bytes,
             mint=self._keys.mint,
             now_us=self._now_us,
+            trial_context=lambda: trial_context(gateway.settings.feel.limits, self._now_us()),
             not_ready_because=gateway.not_ready_because,
         )
 

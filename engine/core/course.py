@@ -20,7 +20,7 @@ from engine.core.lifecycle import ActivityState, InstanceState, next_instance_st
 from engine.core.orders import carry_out
 from engine.core.scopes import ReadOnly, Scope, copied
 from engine.errors import Code, meaning_of
-from engine.feel import EvaluationContext
+from engine.feel import DEFAULT_LIMITS, EvaluationContext
 from engine.records import MAX_KEYS_PER_COMMAND, Command, Key, Outcome, OutcomeState, Start, Variables
 
 # Python 3.11 is slow to look up the members of an enum; every element needs these.
@@ -51,6 +51,7 @@ class Course:
         "end_element_id",
         "ending",
         "execution",
+        "feel_limits",
         "halted",
         "key",
         "max_activity_instances",
@@ -69,6 +70,7 @@ class Course:
         self.key: Key = 0
         self.online = True
         self.max_activity_instances = 0  # as the Start says
+        self.feel_limits = DEFAULT_LIMITS
         self.terminate_after_id: str | None = None
         self.root = FlowScope(0, None, program, None, Scope(None, {}), 0, 0)
         self.end_element_id: str | None = None  # the end event reached last
@@ -102,6 +104,8 @@ class Course:
         self.agenda.ledger.instance_started(command)
         self.online = command.online
         self.max_activity_instances = command.max_activity_instances
+        if command.feel_limits:
+            self.feel_limits = DEFAULT_LIMITS.but(command.feel_limits)
         self.terminate_after_id = command.terminate_after_id
 
     # --- what is open -----------------------------------------------------------------------------------------
@@ -218,7 +222,7 @@ class Course:
 
     def context(self, drawer: Activity | FlowScope) -> EvaluationContext:
         """The context of expressions of an activity, or of a scope as it opens."""
-        return context_at(self.agenda.at_us, Chance(self.key, drawer))
+        return context_at(self.agenda.at_us, Chance(self.key, drawer), self.feel_limits)
 
     # --- scopes -----------------------------------------------------------------------------------------------
 

@@ -12,16 +12,16 @@ from typing import Any
 from engine.bpmn.definition import IoMapping, SequenceFlow, Static, TimerDefinition
 from engine.core.chance import Chance
 from engine.core.due import due_at_us, next_cycle
-from engine.feel import EvaluationContext, Expression, kind_of, to_json
+from engine.feel import EvaluationContext, Expression, FeelLimits, kind_of, to_json
 
 
 class EvaluationFailed(Exception):
     """An expression gave what its place cannot use; the text says which one and why."""
 
 
-def context_at(at_us: int, chance: Chance) -> EvaluationContext:
-    """The context of expressions: the engine's instant, and chance that replays."""
-    return EvaluationContext(now_us=at_us, random=chance.number, uuid=chance.uuid)
+def context_at(at_us: int, chance: Chance, limits: FeelLimits) -> EvaluationContext:
+    """The context of expressions: the engine's instant, chance that replays, and the bounds of the instance."""
+    return EvaluationContext(at_us, chance.number, chance.uuid, limits)
 
 
 def _value(source: Expression | Static, visible: dict[str, Any], context: EvaluationContext) -> Any:

@@ -15,6 +15,7 @@ from engine.core.course import Course
 from engine.core.lifecycle import COMMANDS_ACCEPTED_IN, ENDED, InstanceState
 from engine.core.scopes import copied, frozen
 from engine.errors import Code, Rejected
+from engine.feel import DEFAULT_LIMITS
 from engine.records import (
     MAX_KEYS_PER_COMMAND,
     Abort,
@@ -198,6 +199,7 @@ class ProcessInstance:
             course.key,
             course.online,
             course.max_activity_instances,
+            course.feel_limits,
             course.terminate_after_id,
             course.ending,
             course.end_element_id,
@@ -298,6 +300,10 @@ class ProcessInstance:
                 "the process has no start event without a symbol: something has to trigger one of the others"
             )
         problems += _no_calls(program)
+        try:
+            DEFAULT_LIMITS.but(start.feel_limits)
+        except ValueError as unfit:
+            problems.append(str(unfit))
         if problems:
             raise Rejected(Code.INVALID_ARGUMENT, f"{definition.process_id}: {'; '.join(problems)}")
 

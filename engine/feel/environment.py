@@ -5,8 +5,8 @@ Called by `Expression.evaluate`, which makes it; every compiled closure takes on
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -35,8 +35,19 @@ class FeelLimits:
     max_value_depth: int = 64
     max_warnings: int = 100
 
+    def but(self, others: Iterable[tuple[str, int]]) -> FeelLimits:
+        """These limits with others for an evaluation, by name. Raises ValueError for what is no such limit."""
+        changed = dict(others)
+        unfit = [name for name, most in changed.items() if name not in PER_EVALUATION or type(most) is not int]
+        unfit += [name for name in changed.keys() - unfit if changed[name] < 1]
+        if unfit:
+            raise ValueError(f"not limits of an evaluation: {', '.join(sorted(unfit))}")
+        return replace(self, **changed)
+
 
 DEFAULT_LIMITS = FeelLimits()
+# What an evaluation may spend; the others bound the texts, which are judged when they are deployed.
+PER_EVALUATION = frozenset(("max_steps", "max_call_depth", "max_list", "max_string", "max_value_depth"))
 
 
 @dataclass(slots=True)

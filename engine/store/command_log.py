@@ -117,6 +117,7 @@ def _decode(kind: str, fields: list[Any]) -> Command:
                 tags=Tags(*command.tags),
                 calls=_each(_call_target, command.calls),
                 start_element_ids=tuple(command.start_element_ids),
+                feel_limits=_each(tuple, command.feel_limits),
             )
         if isinstance(command, (JobCompleted, JobFailed, BpmnErrorThrown, JobStopped)):
             return command._replace(report=_report(command.report))

@@ -651,3 +651,18 @@ def test_a_back_off_is_never_negative_and_ends_with_the_calendar() -> None:
 
     assert [timer.due_at_us for timer in run.instance.open_timers] == [FURTHEST_US]
     run.replayed()
+
+
+def test_an_instance_keeps_the_limits_of_expressions_that_it_was_started_with() -> None:
+    counted = Diagram().start().script("sum", "= count(for i in 1..900 return i)", "n").end()
+    diagram = counted.path("started", "sum", "ended")
+    assert Driven(diagram, online=False).instance.variables == {"n": 900}
+    run = Driven(diagram, online=False, feel_limits=(("max_list", 800),))
+    assert run.instance.variables == {"n": None}
+    run.replayed()
+
+
+def test_a_start_with_limits_that_are_none_is_refused() -> None:
+    limits = (("max_steps", 0), ("max_hops", 9), ("max_list", 5))
+    with pytest.raises(Rejected, match="not limits of an evaluation: max_hops, max_steps"):
+        Driven(one_task(), feel_limits=limits)

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from engine.errors import Problem, SettingsInvalid
-from engine.settings import Settings, load_settings
+from engine.feel.environment import DEFAULT_LIMITS, PER_EVALUATION
+from engine.settings import FeelSettings, Settings, load_settings
 
 FLEET = """
 [[replicas]]
@@ -189,3 +190,19 @@ def test_variables_of_the_tests_are_not_settings() -> None:
 def test_a_replica_has_a_host_and_a_port(tmp_path: Path, grpc: str) -> None:
     (problem,) = problems(written(tmp_path, f'[[replicas]]\nname = "a"\ngrpc = "{grpc}"\n'))
     assert problem.element_id == "replicas.0.grpc"
+
+
+def test_bounds_of_expressions_are_those_of_the_file_and_only_what_differs_is_told(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, "[feel]\nmax_steps = 5000\nmax_list = 100000\n"), {})
+    assert settings.feel.changes == (("max_steps", 5_000),)
+    assert settings.feel.limits == DEFAULT_LIMITS.but([("max_steps", 5_000)])
+    assert not Settings().feel.changes
+
+
+def test_every_bound_of_an_evaluation_is_a_setting() -> None:
+    assert set(FeelSettings.model_fields) == PER_EVALUATION
+
+
+def test_a_bound_beyond_what_the_stack_of_an_evaluation_holds_is_refused(tmp_path: Path) -> None:
+    (problem,) = problems(written(tmp_path, "[feel]\nmax_call_depth = 251\n"))
+    assert problem.element_id == "feel.max_call_depth"

@@ -112,6 +112,7 @@ def start_of_all() -> Start:
         start_event_id="ordered",
         start_element_ids=("one", "two"),
         terminate_after_id="two",
+        feel_limits=(("max_list", 800), ("max_steps", 50_000)),
     )
 
 
@@ -183,7 +184,7 @@ def test_what_the_first_schema_stored_is_read_and_written_again_byte_for_byte(st
 
 
 def test_a_field_that_was_added_later_is_not_written_while_it_says_nothing() -> None:
-    usual = start_of_all()._replace(calls=[], business_id=None, start_element_ids=[])  # type: ignore[arg-type]
+    usual = start_of_all()._replace(calls=[], business_id=None, start_element_ids=[], feel_limits=[])  # type: ignore[arg-type]
     written = json_text.loads(command_log.encode(usual._replace(start_event_id=None, terminate_after_id=None), 5))
     assert len(written) == 2 + Start._fields.index("calls")
     assert json_text.loads(command_log.encode(usual._replace(terminate_after_id=None), 5))[-1] == "ordered"

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from engine.api.camunda import fields
 from engine.api.camunda.answers import json_answer
-from engine.api.camunda.expressions import trial_context
 from engine.api.camunda.problems import refused
 from engine.api.camunda.reading import (
     DEFAULT_TENANT,
@@ -28,7 +27,7 @@ from engine.api.camunda.reading import (
 )
 from engine.api.camunda.searches import Item, SearchBody, described_search, page_of, read_query
 from engine.api.camunda.services import Services, not_found
-from engine.dmn import Decision, DecisionFailed, DecisionResult, EvaluatedDecision
+from engine.dmn import Decision, DecisionFailed, EvaluatedDecision
 from engine.errors import Code, Rejected
 from engine.feel import FeelValueError, to_json
 from engine.records import Key
@@ -192,7 +191,7 @@ async def _evaluated(services: Services, definition: StoredDefinition, variables
         "output": "null",
     }
     try:
-        result = await asyncio.to_thread(_result, decision, variables, services.now_us())
+        result = await asyncio.to_thread(decision.evaluate, variables, services.trial_context())
         answer["output"] = _text(result.value)
     except (DecisionFailed, FeelValueError) as failed:
         return answer | {"failedDecisionDefinitionId": definition.process_id, "failureMessage": str(failed)}
@@ -201,10 +200,6 @@ async def _evaluated(services: Services, definition: StoredDefinition, variables
         for position, each in enumerate(result.evaluated, start=1)
     ]
     return answer
-
-
-def _result(decision: Decision, variables: Mapping[str, Any], now_us: int) -> DecisionResult:
-    return decision.evaluate(variables, trial_context(now_us))
 
 
 def _step(each: EvaluatedDecision, definition: StoredDefinition | None, key: str) -> Item:

@@ -6,10 +6,7 @@ Called by Camunda 8 clients.
 from __future__ import annotations
 
 import asyncio
-import random
-import uuid
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -43,16 +40,10 @@ def add(router: APIRouter, services: Services, instances: Instances) -> None:
                 raise not_found("scope", body.scope_key)
             variables = {name: value for name, (_, value) in view.seen_from(body.scope_key).items()} | variables
         # An evaluation is bounded, and yet long enough to keep everybody else waiting.
-        return await asyncio.to_thread(_evaluated, body.expression, variables, services.now_us())
+        return await asyncio.to_thread(_evaluated, body.expression, variables, services.trial_context())
 
 
-def trial_context(now_us: int) -> EvaluationContext:
-    """What an evaluation sees that governs nobody: the clock, and randomness that nothing has to repeat."""
-    return EvaluationContext(now_us, lambda: Decimal(repr(random.random())), lambda: str(uuid.uuid4()))
-
-
-def _evaluated(expression: str, variables: Mapping[str, Any], now_us: int) -> Response:
-    context = trial_context(now_us)
+def _evaluated(expression: str, variables: Mapping[str, Any], context: EvaluationContext) -> Response:
     try:
         compiled = compile_expression(expression.removeprefix("="), names=variables)
         result = to_json(compiled.evaluate(variables, context))

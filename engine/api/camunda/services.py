@@ -16,6 +16,7 @@ from engine.bpmn.definition import ProcessDefinition
 from engine.bpmn.spiff import Program
 from engine.core.instance import ProcessInstance
 from engine.errors import Code, Rejected
+from engine.feel import EvaluationContext
 from engine.records import Key, Start
 from engine.store.command_log import LoggedCommand
 from engine.store.definitions import Definitions, StoredDefinition
@@ -52,6 +53,7 @@ class Services(NamedTuple):
     max_body_bytes: int
     mint: Callable[[], Key]
     now_us: Callable[[], int]
+    trial_context: Callable[[], EvaluationContext]
     not_ready_because: Callable[[], list[str]]
 
 
