@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from engine.feel.faults import LimitExceeded
+from engine.feel.faults import LimitExceeded, place, pointed
 from engine.feel.values import FeelFunction, Value
 
 
@@ -20,6 +20,17 @@ class FeelWarning(NamedTuple):
     expression: str
     position: int
     cause: str
+
+    @property
+    def line(self) -> int:
+        return place(self.expression, self.position)[0]
+
+    @property
+    def column(self) -> int:
+        return place(self.expression, self.position)[1]
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.cause}\n{pointed(self.expression, self.position)}"
 
 
 @dataclass(frozen=True, slots=True)

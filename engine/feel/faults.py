@@ -6,6 +6,20 @@ Called by every module of this package.
 from __future__ import annotations
 
 
+def place(text: str, position: int) -> tuple[int, int]:
+    """Line and column of an offset in a text, both counted from 1."""
+    before = text[:position]
+    return before.count("\n") + 1, position - before.rfind("\n")
+
+
+def pointed(text: str, position: int) -> str:
+    """The line of an offset, cut where it is long, and a caret below the place."""
+    line, column = place(text, position)
+    source = text.split("\n")[line - 1].replace("\t", " ")
+    start = max(0, column - 60)
+    return f"  {source[start : start + 100]}\n  {' ' * (column - 1 - start)}^"
+
+
 class FeelFault(Exception):
     """Internal: one operation has no value; the evaluator turns it into null and a warning."""
 
@@ -37,20 +51,14 @@ class FeelSyntaxError(ValueError):
     def __init__(self, text: str, position: int, found: str, expected: str, hint: str = "") -> None:
         self.text = text
         self.position = position
-        before = text[:position]
-        self.line = before.count("\n") + 1
-        self.column = position - (before.rfind("\n") + 1) + 1
+        self.line, self.column = place(text, position)
         self.found = found
         self.expected = expected
         self.hint = hint
         super().__init__(self._rendered())
 
     def _rendered(self) -> str:
-        lines = self.text.split("\n")
-        source = lines[self.line - 1].replace("\t", " ")
-        start = max(0, self.column - 60)
-        shown = source[start : start + 100]
         message = f"line {self.line}, column {self.column}: expected {self.expected}, found {self.found}"
         if self.hint:
             message += f" ({self.hint})"
-        return f"{message}\n  {shown}\n  {' ' * (self.column - 1 - start)}^"
+        return f"{message}\n{pointed(self.text, self.position)}"
