@@ -18,6 +18,7 @@ _COMMANDS = {
     "demo": "Show Conch at work on two real Triton servers, one of which is killed.",
     "deploy": "Deploy diagrams, decisions and forms: what is new serves from now on, all or none.",
     "process": "Look at deployed processes, and say which version of each serves.",
+    "feel": "Evaluate a FEEL expression and explain the result.",
     "check": "Check diagrams: every problem with file, element, rule and remedy.",
     "explain": "Tell one request in plain sentences, or draw its walked path.",
     "replay": "Re-derive an instance's audit rows from its commands and compare them byte for byte.",
