@@ -11,7 +11,7 @@ from typing import Any
 from engine.feel import tree
 from engine.feel.border import measure
 from engine.feel.closures import calls, loops, names, operators
-from engine.feel.closures.code import Compilation
+from engine.feel.closures.code import Code, Compilation, ConstantTests
 from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import LimitExceeded
 from engine.feel.functions import BUILTINS
@@ -51,27 +51,42 @@ class Expression:
     evaluation. `remarks` are what is surely wrong although the text is FEEL, in the order of the text: constant parts
     that have no value, calls of a built-in with a wrong number or wrong names of arguments, and calls of a plain name
     that is no built-in, nothing the text declares, no entry of a filtered item and none of the `names` given to the
-    compilation (where a variable may hold a function, the caller names it).
+    compilation (where a variable may hold a function, the caller names it). `is_constant` says that it has always the
+    same value, `constant_tests` what a cell compares its input with where that is always the same.
     """
 
-    __slots__ = ("_frame_size", "_run", "depth", "names", "possible_names", "remarks", "text")
+    __slots__ = (
+        "_frame_size",
+        "_run",
+        "constant_tests",
+        "depth",
+        "is_constant",
+        "names",
+        "possible_names",
+        "remarks",
+        "text",
+    )
 
     depth: int
     text: str
     names: frozenset[str]
     possible_names: frozenset[str]
     remarks: tuple[FeelWarning, ...]
+    is_constant: bool
+    constant_tests: ConstantTests | None
     _run: Run
     _frame_size: int
 
-    def __init__(self, compilation: Compilation, run: Run, depth: int) -> None:
+    def __init__(self, compilation: Compilation, code: Code, depth: int) -> None:
         set_once = object.__setattr__
         set_once(self, "depth", depth)
         set_once(self, "text", compilation.text)
         set_once(self, "names", frozenset(compilation.names))
         set_once(self, "possible_names", frozenset(compilation.possible_names - compilation.names))
         set_once(self, "remarks", tuple(sorted(compilation.remarks, key=lambda remark: remark.position)))
-        set_once(self, "_run", run)
+        set_once(self, "is_constant", code.constant)
+        set_once(self, "constant_tests", compilation.constant_tests)
+        set_once(self, "_run", code.run)
         set_once(self, "_frame_size", compilation.slot_count)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -96,8 +111,15 @@ class Expression:
         to, `?` in the text; without it, `?` is read from the scope.
         """
         lookup = scope.__getitem__ if hasattr(scope, "__getitem__") else scope
+        return self.evaluate_in(Env(lookup, context, self.text, _NO_FRAME, tested), tested)
+
+    def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
+        """As `evaluate`, in an `env` that several expressions use, one after the other; each may spend all its steps."""
         size = self._frame_size
-        env = Env(lookup, context, self.text, [None] * size if size else _NO_FRAME, tested)
+        env.frame = [None] * size if size else _NO_FRAME
+        env.text = self.text
+        env.tested = tested
+        env.steps_left = env.limits.max_steps
         try:
             value = self._run(env)
             if type(value) is list or type(value) is dict:
@@ -106,6 +128,7 @@ class Expression:
         except LimitExceeded as limit:
             return env.warn(0, limit.cause)
         finally:
+            context = env.context
             if context is not None:
                 context.steps_spent += env.limits.max_steps - env.steps_left
 
@@ -113,7 +136,7 @@ class Expression:
 def _expression(text: str, names: Collection[str], limits: FeelLimits, node: Node) -> Expression:
     compilation = Compilation(text, limits, _FORMS, frozenset(names))
     code = compilation.compile(node, None)
-    return Expression(compilation, code.run, node.depth)
+    return Expression(compilation, code, node.depth)
 
 
 def compile_expression(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:

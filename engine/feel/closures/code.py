@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from engine.feel.environment import UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import FeelFault, LimitExceeded
@@ -34,6 +34,13 @@ class Scope:
     parent: Scope | None
     slots: dict[str, int]
     item_slot: int | None = None
+
+
+class ConstantTests(NamedTuple):
+    """The tests of a cell that reads nothing but its input: ranges, and values that the input is compared with."""
+
+    tests: tuple[Value, ...]
+    negated: bool
 
 
 def constant(value: Value) -> Code:
@@ -65,6 +72,7 @@ class Compilation:
     names: set[str] = field(default_factory=set)
     possible_names: set[str] = field(default_factory=set)
     slots_read: set[int] = field(default_factory=set)
+    constant_tests: ConstantTests | None = None
     remarks: dict[FeelWarning, None] = field(default_factory=dict)
 
     def compile(self, node: Node, scope: Scope | None) -> Code:

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable
 
 from engine.feel import operations, tree
-from engine.feel.closures.code import Code, Compilation, Scope
+from engine.feel.closures.code import Code, Compilation, ConstantTests, Scope
 from engine.feel.closures.names import TESTED, read_tested
 from engine.feel.closures.operators import ordered
 from engine.feel.environment import Env
@@ -171,7 +171,9 @@ def membership(compilation: Compilation, node: tree.In, scope: Scope | None) -> 
     slot = compilation.new_slot()
     inner = Scope(scope, {TESTED: slot})
     compiled = [_test(compilation, test, inner, whole_cell) for test in node.tests]
-    tests = tuple(test for test, _ in compiled)
+    tests = tuple(test for test, _, _ in compiled)
+    if whole_cell and all(known for _, _, known in compiled):
+        compilation.constant_tests = ConstantTests(tuple(known[0] for _, _, known in compiled), node.negated)
     uses_slot = slot in compilation.slots_read
     value_run, negated = value.run, node.negated
 
@@ -188,10 +190,13 @@ def membership(compilation: Compilation, node: tree.In, scope: Scope | None) -> 
                 verdict = None
         return verdict if verdict is None else negated
 
-    return Code(run, 1 + value.weight + sum(weight for _, weight in compiled))
+    return Code(run, 1 + value.weight + sum(weight for _, weight, _ in compiled))
 
 
-def _test(compilation: Compilation, node: tree.Node, scope: Scope, whole_cell: bool) -> tuple[Test, int]:
+def _test(
+    compilation: Compilation, node: tree.Node, scope: Scope, whole_cell: bool
+) -> tuple[Test, int, tuple[Value, ...]]:
+    """One test, its weight, and what a value is compared with where that is constant, else nothing."""
     if isinstance(node, tree.Interval):
         return _interval_test(compilation, node, scope)
     slot = scope.slots[TESTED]
@@ -202,8 +207,9 @@ def _test(compilation: Compilation, node: tree.Node, scope: Scope, whole_cell: b
     if read_before:
         compilation.slots_read.add(slot)
     if reads:
-        return _condition_test(code.run, node.position), code.weight
-    return _value_test(code.run, node.position, whole_cell), code.weight
+        return _condition_test(code.run, node.position), code.weight, ()
+    known = (code.value,) if code.constant else ()
+    return _value_test(code.run, node.position, whole_cell), code.weight, known
 
 
 def _condition_test(condition: Run, position: int) -> Test:
@@ -237,16 +243,20 @@ def _value_test(expected: Run, position: int, whole_cell: bool) -> Test:
     return test
 
 
-def _interval_test(compilation: Compilation, node: tree.Interval, scope: Scope) -> tuple[Test, int]:
+def _interval_test(compilation: Compilation, node: tree.Interval, scope: Scope) -> tuple[Test, int, tuple[Value, ...]]:
     position = node.position
     sides: list[tuple[Run, Callable[[int, int], bool]]] = []
     weight = 1
+    constant = True
+    ends: list[Value] = [None, None]
     if node.start is not None:
         code = compilation.compile(node.start, scope)
+        constant, ends[0] = code.value is not None, code.value
         sides.append((code.run, operator.ge if node.start_included else operator.gt))
         weight += code.weight
     if node.end is not None:
         code = compilation.compile(node.end, scope)
+        constant, ends[1] = constant and code.value is not None, code.value
         sides.append((code.run, operator.le if node.end_included else operator.lt))
         weight += code.weight
 
@@ -265,4 +275,5 @@ def _interval_test(compilation: Compilation, node: tree.Interval, scope: Scope) 
                 verdict = None
         return verdict
 
-    return test, weight
+    known = (Range(ends[0], ends[1], node.start_included, node.end_included),) if constant else ()
+    return test, weight, known
