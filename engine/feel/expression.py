@@ -114,7 +114,7 @@ class Expression:
         return self.evaluate_in(Env(lookup, context, self.text, _NO_FRAME, tested), tested)
 
     def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
-        """As `evaluate`, in an `env` that several expressions use, one after the other; each may spend all its steps."""
+        """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps."""
         size = self._frame_size
         env.frame = [None] * size if size else _NO_FRAME
         env.text = self.text
