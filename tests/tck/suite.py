@@ -88,22 +88,23 @@ def outcomes_of(file: TestFile) -> Iterator[Outcome]:
 
 
 def _model(path: Path, root: etree._Element) -> TestedModel:
+    to_call = any(case.get("type") == "bkm" for case in children(root, "testCase"))
     named = [(each.text or "").strip() for each in children(root, "modelName")]
     if named and named[0]:
-        return read_model(path.parent / named[0])
+        return read_model(path.parent / named[0], to_call=to_call)
     models = sorted(path.parent.glob("*.dmn"))
     if len(models) != 1:
         return refused_model(f"the file names no model, and beside it lie {len(models)}")
-    return read_model(models[0])
+    return read_model(models[0], to_call=to_call)
 
 
 def _outcome(file: TestFile, case: etree._Element, node: etree._Element, model: TestedModel) -> Outcome:
     case_id, name = case.get("id", ""), name_of(node)
     try:
-        expected = [value_of(each) for each in children(node, "expected")] or [None]
+        expected = _expected(node)
     except Unreadable as error:
         return _failed(file, case_id, name, "", "", f"the expected value cannot be read: {error}")
-    wanted = "an error" if _is_error(node) and expected[0] is None else shown(expected[0])
+    wanted = "an error" if _is_error(node) and expected is None else shown(expected)
     try:
         inputs = {name_of(each): value_of(each) for each in children(case, "inputNode")}
     except Unreadable as error:
@@ -115,12 +116,21 @@ def _outcome(file: TestFile, case: etree._Element, node: etree._Element, model: 
     try:
         value = _part(subject.decision.evaluate(inputs, context).value, subject.entry)
     except DecisionFailed as failed:
-        if _is_error(node) and expected[0] is None:
+        if _is_error(node) and expected is None:
             return Outcome(file.level, file.path.stem, case_id, name, True)
         return _failed(file, case_id, name, wanted, "a failed decision", str(failed))
-    if matches(value, expected[0]):
+    except Exception as error:  # whatever it is, it is a fault of the engine in this case, and the next case is tried
+        return _failed(file, case_id, name, wanted, "", f"the engine broke: {error!r}")
+    if matches(value, expected):
         return Outcome(file.level, file.path.stem, case_id, name, True)
     return _failed(file, case_id, name, wanted, shown(value), *(warning.cause for warning in context.warnings))
+
+
+def _expected(node: etree._Element) -> Any:
+    given = children(node, "expected")
+    if len(given) > 1:
+        raise Unreadable("several <expected>")
+    return value_of(given[0]) if given else None
 
 
 def _subject(case: etree._Element, name: str, model: TestedModel) -> Subject:

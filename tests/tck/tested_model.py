@@ -39,8 +39,11 @@ def refused_model(reason: str) -> TestedModel:
     return TestedModel({}, {}, {}, {}, {"": reason})
 
 
-def read_model(path: Path) -> TestedModel:
-    """The model of a file. A refused part hides no other: it is taken out, and what remains is read again."""
+def read_model(path: Path, *, to_call: bool = False) -> TestedModel:
+    """The model of a file, on demand with its business knowledge models `to_call`.
+
+    A refused part hides no other: it is taken out, and what remains is read again.
+    """
     try:
         root = etree.parse(str(path), _PARSER).getroot()
     except OSError:
@@ -48,14 +51,16 @@ def read_model(path: Path) -> TestedModel:
     except etree.XMLSyntaxError as error:
         return refused_model(f"{path.name} is not XML: {error}")
     outputs = {name_of(each): len(children(each, "outputDecision")) for each in children(root, "decisionService")}
-    callers = _add_callers(root)
+    callers = _add_callers(root) if to_call else {}
     refused: dict[str, str] = {}
     while True:
         try:
             model = parse_decisions(etree.tostring(root), path.name)
         except DefinitionInvalid as invalid:
             if not _take_out(root, invalid.problems, refused):
-                return refused_model(str(invalid.problems[0]))
+                return refused_model(f"refused: {invalid.problems[0]}")
+        except Exception as error:  # a fault of the engine is an outcome of this model's cases, and the next is tried
+            return refused_model(f"the engine broke: {error!r}")
         else:
             return _tested(model, outputs, callers, refused)
 
@@ -92,29 +97,37 @@ def _add_callers(root: etree._Element) -> dict[str, str]:
     """Give the model, for each business knowledge model, a decision that calls it; their ids, and what they call."""
     callers: dict[str, str] = {}
     for knowledge in children(root, "businessKnowledgeModel"):
-        name, own_id = name_of(knowledge), knowledge.get("id")
+        own_id = knowledge.get("id")
         if own_id:
-            callers[f"call-{own_id}"] = name
-            root.append(_caller(knowledge, own_id))
+            callers[f"call-{own_id}"] = name_of(knowledge)
+            _add_caller(root, knowledge, own_id)
     return callers
 
 
-def _caller(knowledge: etree._Element, own_id: str) -> etree._Element:
-    space = etree.QName(knowledge).namespace
-    maker = {"nsmap": knowledge.nsmap}
-    decision = etree.Element(f"{{{space}}}decision", {"id": f"call-{own_id}", "name": f"call {own_id}"}, **maker)
-    requirement = etree.SubElement(decision, f"{{{space}}}knowledgeRequirement")
-    etree.SubElement(requirement, f"{{{space}}}requiredKnowledge", {"href": f"#{own_id}"})
-    invocation = etree.SubElement(decision, f"{{{space}}}invocation")
-    _text(invocation, space, name_of(knowledge))
-    for function in children(knowledge, "encapsulatedLogic"):
-        for parameter in children(function, "formalParameter"):
-            binding = etree.SubElement(invocation, f"{{{space}}}binding")
-            etree.SubElement(binding, f"{{{space}}}parameter", {"name": parameter.get("name", "")})
-            _text(binding, space, name_of(parameter))
-    return decision
+def _add_caller(root: etree._Element, knowledge: etree._Element, own_id: str) -> None:
+    """The decision invokes the model with an input for each of its parameters."""
+    space = f"{{{etree.QName(knowledge).namespace}}}"
+    decision = etree.SubElement(root, f"{space}decision", {"id": f"call-{own_id}", "name": f"call {own_id}"})
+    names = [
+        name_of(parameter)
+        for function in children(knowledge, "encapsulatedLogic")
+        for parameter in children(function, "formalParameter")
+    ]
+    for number, name in enumerate(names):
+        given = etree.SubElement(root, f"{space}inputData", {"id": f"{number}-{own_id}", "name": name})
+        etree.SubElement(given, f"{space}variable", {"name": name})
+        requirement = etree.SubElement(decision, f"{space}informationRequirement")
+        etree.SubElement(requirement, f"{space}requiredInput", {"href": f"#{number}-{own_id}"})
+    requirement = etree.SubElement(decision, f"{space}knowledgeRequirement")
+    etree.SubElement(requirement, f"{space}requiredKnowledge", {"href": f"#{own_id}"})
+    invocation = etree.SubElement(decision, f"{space}invocation")
+    _add_text(invocation, space, name_of(knowledge))
+    for name in names:
+        binding = etree.SubElement(invocation, f"{space}binding")
+        etree.SubElement(binding, f"{space}parameter", {"name": name})
+        _add_text(binding, space, name)
 
 
-def _text(parent: etree._Element, space: str | None, text: str) -> None:
-    literal = etree.SubElement(parent, f"{{{space}}}literalExpression")
-    etree.SubElement(literal, f"{{{space}}}text").text = text
+def _add_text(parent: etree._Element, space: str, text: str) -> None:
+    literal = etree.SubElement(parent, f"{space}literalExpression")
+    etree.SubElement(literal, f"{space}text").text = text
