@@ -148,8 +148,10 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.file, self.element_id) if part)
         name = f' "{self.element_name}"' if self.element_name else ""
-        line = f"{where}{name}: {self.severity}: {self.message} [{self.rule}] {self.remedy}".rstrip()
-        return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+        # What a message quotes stands in lines of its own, indented: the problem itself is always one line.
+        said, *quoted = self.message.split("\n  ")
+        line = f"{where}{name}: {self.severity}: {said} [{self.rule}] {self.remedy}".rstrip()
+        return "\n    ".join(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", each) for each in (line, *quoted))
 
 
 class ConchError(Exception):

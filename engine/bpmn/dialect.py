@@ -43,7 +43,7 @@ def parse(xml: bytes, resource_name: str, max_bytes: int = MAX_BYTES) -> tuple[P
     an element lacks, expressions that are not FEEL, duplicate ids and dangling references.
     """
     definitions, problems, _ = read(xml, resource_name, max_bytes)
-    if problems or not definitions:
+    if not definitions or any(problem.severity == "error" for problem in problems):
         raise DefinitionInvalid(problems)
     return definitions
 

@@ -46,7 +46,7 @@ def read_condition(findings: Findings, element: etree._Element, text: str) -> Ex
 
 def _compiled(findings: Findings, element: etree._Element, text: str, where: str) -> Expression | None:
     try:
-        return compile_expression(text[1:].strip())
+        compiled = compile_expression(text[1:].strip())
     except FeelSyntaxError as error:
         findings.add(
             element,
@@ -55,3 +55,7 @@ def _compiled(findings: Findings, element: etree._Element, text: str, where: str
             "Correct the expression at the marked place.",
         )
         return None
+    for remark in compiled.remarks:
+        message = f"{where} has a part without a value: {remark}"
+        findings.add(element, "feel-no-value", message, "Correct the marked place.", severity="warning")
+    return compiled

@@ -18,11 +18,20 @@ class Findings:
         self._found: dict[Problem, None] = {}
         self.complete = True  # every flow node, sequence flow and condition of every process could be read
 
-    def add(self, element: etree._Element | None, rule: str, message: str, remedy: str, *, hole: bool = False) -> None:
-        """Note an error at `element`, or at the file as a whole; a hole is something that paths lead through."""
+    def add(
+        self,
+        element: etree._Element | None,
+        rule: str,
+        message: str,
+        remedy: str,
+        *,
+        hole: bool = False,
+        severity: str = "error",
+    ) -> None:
+        """Note a problem at `element`, or at the file as a whole; a hole is something that paths lead through."""
         element_id = "" if element is None else element.get("id", "")
         name = "" if element is None else name_of(element)
-        self._found.setdefault(Problem(self.file, element_id, name, rule, message, remedy))
+        self._found.setdefault(Problem(self.file, element_id, name, rule, message, remedy, severity))
         self.complete = self.complete and not hole
 
     @property

@@ -12,7 +12,7 @@ from engine.errors import DefinitionInvalid
 
 ROOT = Path(__file__).parents[2]
 DIAGRAMS = sorted((ROOT / "tests" / "diagrams").glob("*.bpmn"))
-WARNINGS = {"dead-end", "empty-name", "loop-by-default", "no-default-flow"}
+WARNINGS = {"dead-end", "empty-name", "feel-no-value", "loop-by-default", "no-default-flow"}
 # Rules of a file's size, of whole folders, of topics and of what takes several elements are tested below and in the
 # other test modules.
 ELSEWHERE = {
@@ -206,3 +206,13 @@ def test_check_walks_folders_and_reports_tables_missing_files_and_shared_process
 def test_naming_a_file_twice_is_no_conflict(tmp_path: Path) -> None:
     (tmp_path / "a.bpmn").write_bytes(GOOD)
     assert check_paths([tmp_path, tmp_path / "a.bpmn"], None) == []
+
+
+def test_a_part_without_a_value_is_doubted_at_its_place_and_deployed_all_the_same() -> None:
+    definitions, (problem,) = check(bad("feel-no-value"), "a.bpmn", None)
+    assert definitions
+    assert (problem.rule, problem.severity, problem.element_id) == ("feel-no-value", "warning", "yes")
+    first, shown, caret = problem.message.split("\n")
+    assert "no function 'decimals'; did you mean 'decimal'?" in first
+    assert shown[caret.index("^") :].startswith("decimals")
+    assert parse(bad("feel-no-value"), "a.bpmn")
