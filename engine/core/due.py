@@ -91,9 +91,8 @@ class _Interval(NamedTuple):
         """One interval later. Months are those of the calendar in UTC; a day that a month lacks is its last."""
         if not self.months:
             return at_us + self.us
-        begun = instant(at_us * NS_PER_US)
         try:
-            return DateTime(begun.date.plus_months(self.months), begun.time).epoch_us
+            return instant(at_us * NS_PER_US).plus_months(self.months).epoch_us
         except FeelFault as fault:
             raise ValueError(str(fault)) from fault
 

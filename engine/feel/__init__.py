@@ -9,17 +9,17 @@ from engine.feel.expression import Expression, compile_expression, compile_unary
 from engine.feel.faults import FeelSyntaxError, FeelValueError
 from engine.feel.functions.registry import Builtin, builtins
 from engine.feel.temporal import (
-    UTC,
     Date,
     DateTime,
     DaysTimeDuration,
     Time,
     YearsMonthsDuration,
-    Zone,
+    date_and_time,
     instant,
 )
 from engine.feel.temporal_text import parse_duration_us, temporal_text
 from engine.feel.values import FeelFunction, Range, Value, kind_of
+from engine.feel.zones import UTC, Zone
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -43,6 +43,7 @@ __all__ = [
     "builtins",
     "compile_expression",
     "compile_unary_tests",
+    "date_and_time",
     "instant",
     "kind_of",
     "parse_duration_us",

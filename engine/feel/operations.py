@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from engine.feel import numbers
+from engine.feel import numbers, temporal
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
 from engine.feel.temporal import (
@@ -21,7 +21,6 @@ from engine.feel.temporal import (
     Time,
     YearsMonthsDuration,
     date_from_epoch_days,
-    instant,
 )
 from engine.feel.values import Number, Range, Value, is_number, kind_of
 
@@ -54,11 +53,8 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
             and equals(env, left.end, right.end, depth + 1) is True
             and (left.start_included, left.end_included) == (right.start_included, right.end_included)
         )
-    if isinstance(left, DateTime) and isinstance(right, DateTime):
-        _same_ground(left, right)
-        return left.epoch_ns() == right.epoch_ns()
-    if isinstance(left, Time) and isinstance(right, Time):
-        return left.utc_ns() == right.utc_ns()
+    if isinstance(left, DateTime | Time) and isinstance(right, DateTime | Time):
+        return temporal.same(left, right)
     return left == right
 
 
@@ -86,8 +82,8 @@ def compare(left: Value, right: Value) -> int:
     """Negative, zero or positive as `left` is before, equal to or after `right`."""
     if kind_of(left) != kind_of(right):
         raise FeelFault(f"cannot compare {kind_of(left)} with {kind_of(right)}")
-    if isinstance(left, DateTime):
-        _same_ground(left, right)
+    if isinstance(left, DateTime | Time) and isinstance(right, DateTime | Time):
+        return temporal.order(left, right)
     a, b = order_key(left), order_key(right)
     return int(a > b) - int(a < b)
 
@@ -136,7 +132,7 @@ def _plus_duration(value: Value, duration: DaysTimeDuration | YearsMonthsDuratio
         if isinstance(value, Date):
             return value.plus_months(months)
         if isinstance(value, DateTime):
-            return DateTime(value.date.plus_months(months), value.time)
+            return value.plus_months(months)
         if isinstance(value, YearsMonthsDuration):
             return YearsMonthsDuration(value.months + months)
     else:
@@ -144,7 +140,7 @@ def _plus_duration(value: Value, duration: DaysTimeDuration | YearsMonthsDuratio
         if isinstance(value, Date):
             return date_from_epoch_days(value.epoch_days() + ns // NS_PER_DAY)
         if isinstance(value, DateTime):
-            return instant(value.epoch_ns() + ns, value.time.zone)
+            return value.plus_ns(ns)
         if isinstance(value, Time):
             return Time((value.ns_of_day + ns) % NS_PER_DAY, value.zone)
         if isinstance(value, DaysTimeDuration):
@@ -169,8 +165,7 @@ def add(env: Env, left: Value, right: Value) -> Value:
 def _same_ground(left: Value, right: Value) -> None:
     """Refuse a local instant beside one with a zone: they have no order and no distance. A date is midnight UTC."""
     zoned = [
-        value.time.zone is not None if isinstance(value, DateTime) else isinstance(value, Date)
-        for value in (left, right)
+        value.zone is not None if isinstance(value, DateTime) else isinstance(value, Date) for value in (left, right)
     ]
     if zoned[0] is not zoned[1]:
         raise FeelFault("one of the two instants has no zone")
@@ -259,11 +254,15 @@ def _remainder(value: int, unit: int) -> int:
     return value - _toward_zero(value, unit) * unit
 
 
+def _in_seconds(ns: int) -> Number:
+    return numbers.divide(ns, NS_PER_SECOND)
+
+
 def _clock(time: Time, offset_s: int | None) -> dict[str, Value]:
     return {
         "hour": time.hour,
         "minute": time.minute,
-        "second": time.second,
+        "second": _in_seconds(time.ns_of_day % (60 * NS_PER_SECOND)),
         "time offset": None if offset_s is None else DaysTimeDuration(offset_s * NS_PER_SECOND),
         "timezone": None if time.zone is None else time.zone.name,
     }
@@ -290,7 +289,7 @@ def properties(value: Value) -> dict[str, Value]:
                 "days": _toward_zero(seconds, 86_400),
                 "hours": _remainder(_toward_zero(seconds, 3600), 24),
                 "minutes": _remainder(_toward_zero(seconds, 60), 60),
-                "seconds": _remainder(seconds, 60),
+                "seconds": _in_seconds(_remainder(value.ns, 60 * NS_PER_SECOND)),
             }
         case YearsMonthsDuration():
             return {"years": _toward_zero(value.months, 12), "months": _remainder(value.months, 12)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def test_temporal_arithmetic_and_constructors(text: str, expected: str) -> None:
         ('@"P1Y" / @"P5M" > 2.39', True),
         ('@"2024-02-29".year', 2024),
         ('@"2024-02-29".weekday', 4),
-        ('@"2024-02-29T10:30:15.5+01:00".second', 15),
+        ('@"2024-02-29T10:30:15.5+01:00".second', Decimal("15.5")),
         ('@"2024-07-01T10:00:00@Europe/Berlin".time offset = @"PT2H"', True),
         ('@"2024-07-01T10:00:00@Europe/Berlin".timezone', "Europe/Berlin"),
         ('@"P1DT2H3M4.5S".hours', 2),
@@ -137,14 +138,12 @@ def test_temporal_comparison_and_properties(text: str, expected: Any) -> None:
         ('@"PT1S" * 10 ** 40', "too long"),
         ('@"999999999-12-31" + @"P1D"', "year 1000000000"),
         ('time("25:00:00")', "not a time of day"),
-        ('time("10:30:00+19:00")', "-18:00 and +18:00"),
+        ('time("10:30:00+19:00")', "-14:00 and +14:00"),
         ('date and time("2024-02-29T10:30:00@Mars/Base")', "unknown time zone"),
-        ('date and time("2024-02-29T10:30:00@../etc/passwd")', "is not a time"),
+        ('date and time("2024-02-29T10:30:00@../etc/passwd")', "is not a date and time"),
         ("date(2024, 13, 1)", "month 13"),
         ('@"2024-02-29T10:00:00Z" - @"2024-02-29T10:00:00"', "no zone"),
-        ('@"2024-02-29T10:00:00Z" < @"2024-02-29T10:00:00"', "no zone"),
         ('@"2024-02-29T10:00:00" - @"2024-02-29"', "no zone"),
-        ('@"11111-01-01T00:00:00@Europe/Berlin" = @"2024-01-01T00:00:00Z"', "unknown for the year"),
         ('years and months duration("2024-01-01", @"2024-01-01")', "must be a date"),
     ],
 )
