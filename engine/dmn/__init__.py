@@ -6,6 +6,7 @@ Called by the BPMN definition side (for checks) and the core (for business rule 
 from engine.dmn.decision import Decision, DecisionModel, DecisionResult, EvaluatedDecision
 from engine.dmn.entry import check_decisions, parse_decisions
 from engine.dmn.hit_policy import Hit
+from engine.dmn.library import Library
 from engine.dmn.logic import DecisionFailed
 from engine.dmn.table import Table
 
@@ -16,6 +17,7 @@ __all__ = [
     "DecisionResult",
     "EvaluatedDecision",
     "Hit",
+    "Library",
     "Table",
     "check_decisions",
     "parse_decisions",

@@ -6,18 +6,19 @@ Called by the engine's core for business rule tasks, and by whoever tries a deci
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from engine.dmn.hit_policy import Hit
-from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Parameter, Scope, Unfit, fit, function_of
+from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Parameter, Scope, fitted, function_of
 from engine.dmn.table import Table
 from engine.feel import EvaluationContext, Value, compile_expression, to_json
 
 # Makes a FEEL value of what a caller gives, as reading a variable does.
-_VARIABLE: Final = compile_expression("value")
+VARIABLE: Final = compile_expression("value")
 
 Bound = tuple[tuple[str, str], ...]  # names in a scope, and the ids of what they mean
+Prefixed = tuple[tuple[str, Bound], ...]  # the same inside a context, which has the name of an import
 
 
 class EvaluatedDecision(NamedTuple):
@@ -86,6 +87,15 @@ class Knowledge:
     parameters: tuple[Parameter, ...]
     logic: Logic
     knowledge: Bound
+    prefixed: Prefixed
+
+
+def bind(scope: dict[str, Any], bound: Bound, prefixed: Prefixed, values: Mapping[str, Value]) -> None:
+    """Put values into a scope, by the names that they have there; what has no value is null."""
+    for name, each in bound:
+        scope[name] = values.get(each)
+    for prefix, names in prefixed:
+        scope[prefix] = {name: values.get(each) for name, each in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +107,8 @@ class Step:
     logic: Table | Logic
     convert: Convert | None
     input_names: tuple[str, ...]
-    decisions: Bound
-    knowledge: Bound
+    bound: Bound
+    prefixed: Prefixed
 
     @property
     def where(self) -> str:
@@ -115,8 +125,8 @@ class Step:
             else:
                 value = self.logic.run(scope, evaluation)
                 given = [name for name in self.input_names if name in scope]
-                inputs = {name: _VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
-            value = fit(self.convert, value, "its value")
+                inputs = {name: VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
+            value = fitted(self.convert, value, self.where, evaluation)
         except DecisionFailed as failed:
             raise DecisionFailed(f"{self.where}: {failed}") from None
         return EvaluatedDecision(self.id, self.name, inputs, hits, value)
@@ -127,27 +137,54 @@ def in_order(
 ) -> list[EvaluatedDecision]:
     """Evaluate steps one after the other; each sees the scope, the functions that it may call, and what it requires.
 
-    `given` are values of decisions that are not evaluated, by id. Raises DecisionFailed.
+    `given` are values of decisions that are not evaluated, and of input data, by id. Raises DecisionFailed.
     """
-    values = dict(given)
+    values = {**evaluation.functions, **given}
     evaluated: list[EvaluatedDecision] = []
     for step in steps:
         scope = base
-        if step.decisions or step.knowledge:
-            required = {name: values[each] for name, each in step.decisions}
-            called = {name: evaluation.functions[each] for name, each in step.knowledge}
-            scope = {**base, **called, **required}
+        if step.bound or step.prefixed:
+            scope = dict(base)
+            bind(scope, step.bound, step.prefixed, values)
         done = step.evaluate(scope, evaluation)
         values[step.id] = done.value
         evaluated.append(done)
     return evaluated
 
 
+class InputData(NamedTuple):
+    """Input data of a decision, with what makes a variable its value: null where its type takes any.
+
+    `path` are the names of the imports that lead to it; it is empty for that of the decision's own file.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    path: tuple[str, ...]
+    convert: Convert | None
+
+    def imported_as(self, prefix: str) -> InputData:
+        """The same, seen from a file that imports this one's."""
+        return self._replace(path=(prefix, *self.path) if prefix else self.path)
+
+    def variable(self, variables: Mapping[str, Any]) -> tuple[bool, Any]:
+        """Whether a variable is there for it, and its value: in a context that has the name of the import, or alone."""
+        inner: Any = variables
+        for prefix in self.path:
+            inner = inner.get(prefix) if isinstance(inner, Mapping) else None
+        for scope in (inner, variables):
+            for name in self.names if isinstance(scope, Mapping) else ():
+                if name in scope:
+                    return True, scope[name]
+        return False, None
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One decision of a file, with everything that it requires. May be evaluated by several threads at once.
 
-    `content_hash` is the sha256 of the file, hex. `reads` names the variables that evaluating it surely reads.
+    `content_hash` is the sha256 of the file, hex; where it imports others, of its hash and theirs. `reads` names the
+    variables that evaluating it surely reads.
     """
 
     id: str
@@ -156,8 +193,12 @@ class Decision:
     content_hash: str
     steps: tuple[Step, ...]  # in the order of evaluation; the decision's own is the last
     knowledge: tuple[Knowledge, ...]
-    input_data: tuple[tuple[str, Convert], ...]  # those with a type that may change a value
+    input_data: tuple[InputData, ...]  # of its own file those with a type alone, of imported files all
     reads: frozenset[str]
+
+    def imported_as(self, prefix: str) -> Decision:
+        """The same, seen from a file that imports this one's."""
+        return replace(self, input_data=tuple(each.imported_as(prefix) for each in self.input_data))
 
     @property
     def table(self) -> Table | None:
@@ -175,21 +216,26 @@ class Decision:
         evaluation = Evaluation(own)
         if self.knowledge:
             self._make_functions(evaluation)
-        evaluated = in_order(self.steps, self._typed(variables, evaluation), {}, evaluation)
+        scope, given = self._inputs(variables, evaluation)
+        evaluated = in_order(self.steps, scope, given, evaluation)
         return DecisionResult(evaluated[-1].value, tuple(evaluated))
 
-    def _typed(self, variables: Mapping[str, Any], evaluation: Evaluation) -> Mapping[str, Any]:
-        """The variables, those that are input data as their declared types have them."""
-        typed: dict[str, Any] = {}
-        for name, convert in self.input_data:
-            if name in variables:
-                value = _VARIABLE.evaluate({"value": variables[name]}, evaluation.context)
-                try:
-                    typed[name] = convert(value)
-                except Unfit as unfit:
-                    # As in Camunda 8, an input of another type than declared is not refused: the logic decides.
-                    evaluation.warn(name, f"input data `{name}`: {unfit}")
-        return {**variables, **typed} if typed else variables
+    def _inputs(self, variables: Mapping[str, Any], evaluation: Evaluation) -> tuple[Scope, dict[str, Value]]:
+        """The variables, input data among them as its type has it; and by id that of imported files."""
+        own: dict[str, Value] = {}
+        given: dict[str, Value] = {}
+        for each in self.input_data:
+            found, variable = each.variable(variables)
+            if not found:
+                continue
+            value = VARIABLE.evaluate({"value": variable}, evaluation.context)
+            value = fitted(each.convert, value, f"input data `{each.names[0]}`", evaluation)
+            if each.path:
+                given[each.id] = value
+            else:
+                own.update((name, value) for name in each.names if name in variables)
+                given[each.id] = value
+        return ({**variables, **own} if own else variables), given
 
     def _make_functions(self, evaluation: Evaluation) -> None:
         """The functions of all that can be called; each sees those that its own model requires."""
@@ -198,7 +244,7 @@ class Decision:
         for each in self.knowledge:
             functions[each.id] = function_of(each.name, each.parameters, each.logic, scopes[each.id], evaluation)
         for each in self.knowledge:
-            scopes[each.id].update((name, functions[called]) for name, called in each.knowledge)
+            bind(scopes[each.id], each.knowledge, each.prefixed, functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +252,7 @@ class DecisionModel:
     """The decisions of one file. `requirements_id` and `name` are those of its decision requirements graph.
 
     `services` are its decision services, each to be evaluated like a decision, from its inputs as variables.
+    `imported` are the files that it imports, directly or not, by name: without them it cannot be read again.
     """
 
     requirements_id: str
@@ -213,3 +260,4 @@ class DecisionModel:
     content_hash: str
     decisions: Mapping[str, Decision]
     services: Mapping[str, Decision]
+    imported: Mapping[str, bytes]

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.errors import ConchError
 from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Range, Value
-from engine.feel.environment import Env
+from engine.feel.environment import UNTESTED, Env
 
 Scope: TypeAlias = Mapping[str, Any]
 Run: TypeAlias = "Callable[[Scope, Evaluation], Value]"
@@ -40,6 +40,10 @@ class Evaluation:
 
     context: EvaluationContext
     functions: dict[str, FeelFunction] = field(default_factory=dict)
+
+    def env(self, scope: Scope) -> Env:
+        """What expressions that follow each other in one scope share."""
+        return Env(scope.__getitem__, self.context, "", [], UNTESTED)
 
     def check(self) -> None:
         """Raises DecisionFailed when the whole evaluation has spent more than it may."""
@@ -107,6 +111,17 @@ def fit(convert: Convert | None, value: Value, where: str) -> Value:
         raise DecisionFailed(f"{where}: {unfit}") from None
 
 
+def fitted(convert: Convert | None, value: Value, where: str, evaluation: Evaluation) -> Value:
+    """The value as its declared type has it; null with a warning where it does not fit (DMN 1.5, 10.3.2.9.4)."""
+    if convert is None:
+        return value
+    try:
+        return convert(value)
+    except Unfit as unfit:
+        evaluation.warn(where, str(unfit))
+        return None
+
+
 def function_of(
     name: str, parameters: tuple[Parameter, ...], logic: Logic, scope: Scope, evaluation: Evaluation
 ) -> FeelFunction:
@@ -116,8 +131,13 @@ def function_of(
         arguments = {}
         for parameter, value in zip(parameters, env.frame, strict=True):
             if value is _NOT_GIVEN:
-                raise DecisionFailed(f"`{name}` is called without its parameter `{parameter.name}`")
-            arguments[parameter.name] = fit(parameter.convert, value, f"`{name}`, parameter `{parameter.name}`")
+                evaluation.warn(name, f"`{name}` is called without its parameter `{parameter.name}`")
+                return None
+            try:
+                arguments[parameter.name] = value if parameter.convert is None else parameter.convert(value)
+            except Unfit as unfit:  # DMN 1.5, 10.3.2.13.2: then nothing is invoked
+                evaluation.warn(name, f"`{name}`, parameter `{parameter.name}`: {unfit}")
+                return None
         return evaluation.invoke(env, logic, {**scope, **arguments}, name)
 
     count = len(parameters)

@@ -6,21 +6,23 @@ Called by the entry points of this package.
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from lxml import etree
 
 from engine.dmn.boxed import BOXED, NOTHING, BoxedReader
-from engine.dmn.decision import Decision, DecisionModel, Knowledge, Step
-from engine.dmn.logic import Convert, Logic, Parameter
-from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, Node, Requirements
+from engine.dmn.decision import Bound, Decision, DecisionModel, InputData, Knowledge, Step
+from engine.dmn.logic import Logic, Parameter
+from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, ImportedGraph, Node, Requirements
 from engine.dmn.service import as_step, read_service
 from engine.dmn.source import CAMUNDA, ZEEBE, Source
 from engine.dmn.table import Table
-from engine.dmn.types import Types
+from engine.dmn.types import ImportedTypes, Types
+from engine.errors import Problem
 from engine.feel.functions import BUILTINS
 
-_READ: Final = frozenset((DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, "itemDefinition"))
+_READ: Final = frozenset((DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, "itemDefinition", "import"))
 _DRAWN_ONLY: Final = frozenset(
     (
         "knowledgeSource",
@@ -36,46 +38,89 @@ _DRAWN_ONLY: Final = frozenset(
 )
 
 
-class FileReader:
-    """Reads one file; what is wrong goes to `source.problems`."""
+class Import(NamedTuple):
+    """A file that another one imports, by what its names begin with there; null where it cannot be used."""
 
-    def __init__(self, source: Source, xml: bytes) -> None:
+    prefix: str
+    namespace: str
+    reader: FileReader | None
+
+    def types(self) -> ImportedTypes:
+        return ImportedTypes(self.prefix, self.namespace, None if self.reader is None else self.reader._types)
+
+    def graph(self) -> ImportedGraph:
+        return ImportedGraph(self.prefix, self.namespace, None if self.reader is None else self.reader._graph)
+
+
+class FileReader:
+    """Reads one file, after those that it imports; what is wrong goes to `source.problems`.
+
+    `origin` comes before the ids of an imported file. `imported` are the files that it imports, directly or not.
+    """
+
+    def __init__(
+        self, source: Source, xml: bytes, origin: str, imports: tuple[Import, ...], imported: Mapping[str, bytes]
+    ) -> None:
+        self.file = source.file
+        self.xml = xml
+        self.imported = dict(sorted(imported.items()))
         self._source = source
-        self._types = Types(source)
+        self._origin = origin
+        self._imports = imports
+        self._types: Types = Types(source, [each.types() for each in imports])
         self._boxed = BoxedReader(source, self._types)
-        self._content_hash = hashlib.sha256(xml).hexdigest()
-        self._refuse_what_is_not_executed()
-        self._graph = Requirements(source)
+        self._note_what_means_nothing()
+        self._graph: Requirements = Requirements(source, origin, [each.graph() for each in imports])
         # Every name that the file itself declares. FEEL has to be told those of several words, and where something
         # is required, also its name if that has operators in it.
         self.declared = frozenset((*self._graph.names(), *self._types.component_names))
         self._words = frozenset(name for name in self.declared if name.replace(" ", "").isidentifier() and " " in name)
+        self._steps: dict[str, Step] = {}
+        self._called: dict[str, Knowledge] = {}
+        self._decisions: dict[str, Decision] = {}
+        for each in imports:
+            if each.reader is not None:
+                self._steps |= each.reader._steps
+                self._called |= each.reader._called
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Everything that is wrong or doubtful in the file itself."""
+        return self._source.problems
+
+    def read(self) -> None:
+        """Read all logic; of use only when no problem of severity `error` was noted."""
+        self._steps |= {node.id: self._read_step(node) for node in self._graph.in_order()}
+        self._called |= {node.id: self._read_knowledge(node) for node in self._graph.of_kind(KNOWLEDGE)}
+        for node in self._graph.of_kind(SERVICE):
+            self._called[node.id] = read_service(self._source, self._types, self._graph, node, self._steps)
+        for node in self._graph.in_order():
+            self._decisions[node.id] = self._decision(node)
 
     def model(self) -> DecisionModel:
         """The model; of use only when no problem of severity `error` was noted."""
-        steps = {node.id: self._read_step(node) for node in self._graph.in_order()}
-        called = {node.id: self._read_knowledge(node) for node in self._graph.of_kind(KNOWLEDGE)}
-        for node in self._graph.of_kind(SERVICE):
-            called[node.id] = read_service(self._source, self._types, self._graph, node, steps)
-        read: dict[str, Decision] = {}
-        for node in self._graph.in_order():
-            read[node.id] = self._decision(node, steps[node.id], read, called)
-        if not read:
+        self.read()
+        if not self._decisions:
             self._source.add(None, "no-decision", "the file has no decision", "Draw at least one.")
         root = self._source.root
         requirements_id = root.get("id") or root.get("name") or ""
-        decisions = {node.id: read[node.id] for node in self._graph.of_kind(DECISION)}
-        services = {node.id: self._service(node, called) for node in self._graph.of_kind(SERVICE)}
+        decisions = {node.id: self._decisions[node.id] for node in self._graph.of_kind(DECISION)}
+        services = {node.id: self._service(node) for node in self._graph.of_kind(SERVICE)}
         name = root.get("name") or requirements_id
-        return DecisionModel(requirements_id, name, self._content_hash, decisions, services)
+        return DecisionModel(requirements_id, name, self._content_hash(), decisions, services, self.imported)
 
-    def _refuse_what_is_not_executed(self) -> None:
+    def _content_hash(self) -> str:
+        """The sha256 of the file; where it imports others, of its hash and of their names and hashes."""
+        own = hashlib.sha256(self.xml).hexdigest()
+        if not self.imported:
+            return own
+        lines = [own, *(f"{hashlib.sha256(xml).hexdigest()} {name}" for name, xml in self.imported.items())]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def _note_what_means_nothing(self) -> None:
         for element in self._source.children(self._source.root):
             kind = self._source.kind(element)
-            if kind == "import":
-                message = f"the file imports `{element.get('namespace', '')}`; imported models are not executed"
-                self._source.add(element, "import", message, "Put what it needs into this file.")
-            elif kind not in _READ and kind not in _DRAWN_ONLY:
+            if kind not in _READ and kind not in _DRAWN_ONLY:
                 message, remedy = f"`{kind}` is not known and means nothing here", "Remove it."
                 self._source.add(element, "unknown-element", message, remedy, "warning")
 
@@ -92,12 +137,12 @@ class FileReader:
             logic = self._boxed.inside(node.element, names, where)
         else:
             parameters, logic = self._boxed.function(function, names, where)
-        bound = self._graph.bound(node, KNOWLEDGE, SERVICE)
-        known = {parameter.name for parameter in parameters} | {name for name, _ in bound} | set(BUILTINS)
+        bound, prefixed = self._graph.bound(node, KNOWLEDGE, SERVICE), self._graph.prefixed(node)
+        known = {parameter.name for parameter in parameters} | {name for name, _ in (*bound, *prefixed)} | set(BUILTINS)
         for name in sorted(logic.reads - known):
             message = f"{where} reads `{name}`, which is no parameter and nothing that it requires: it is null"
             self._source.add(node.element, "unknown-name", message, "Make it a parameter.", "warning")
-        return Knowledge(node.id, node.name, parameters, logic, bound)
+        return Knowledge(node.id, node.name, parameters, logic, bound, prefixed)
 
     def _read_step(self, node: Node) -> Step:
         names = self._visible(node)
@@ -109,48 +154,64 @@ class FileReader:
             logic = self._boxed.read(element, node.element, names, f'decision "{node.name}"')
         convert = self._types.of(self._source.child(node.element, "variable"))
         inputs = tuple(each.names[0] for each in self._graph.required(node, INPUT_DATA))
-        decisions, knowledge = self._graph.bound(node, DECISION), self._graph.bound(node, KNOWLEDGE, SERVICE)
-        return Step(node.id, node.name, logic, convert, inputs, decisions, knowledge)
+        return Step(node.id, node.name, logic, convert, inputs, self._bound(node), self._graph.prefixed(node))
 
-    def _decision(self, node: Node, own: Step, read: dict[str, Decision], called: dict[str, Knowledge]) -> Decision:
+    def _bound(self, node: Node) -> Bound:
+        """What a decision sees by name; in an imported file also input data, which may be no variable of that name."""
+        kinds = (DECISION, KNOWLEDGE, SERVICE, *((INPUT_DATA,) if self._origin else ()))
+        return self._graph.bound(node, *kinds)
+
+    def _decision(self, node: Node) -> Decision:
         """The decision, made of its own step and of the decisions that it requires, which were read before."""
+        own = self._steps[node.id]
         steps: dict[str, Step] = {}
-        models = dict.fromkeys(sorted(self._graph.called_by(node)))
-        typed = self._typed_inputs(node)
-        given = {name for name, _ in (*own.decisions, *own.knowledge)}
+        called = dict.fromkeys(sorted(self._graph.called_by(node)))
+        inputs = {each.id: each for each in self._input_data(node)}
+        given = {name for name, _ in (*own.bound, *own.prefixed)}
         reads = (own.logic.reads() if isinstance(own.logic, Table) else own.logic.reads) - given
-        for required in self._graph.required(node, DECISION):
-            if required.id in read:
-                inner = read[required.id]
-                steps.update((step.id, step) for step in inner.steps)
-                models.update((model.id, None) for model in inner.knowledge)
-                typed.update(inner.input_data)
-                reads |= inner.reads
-        ordered = sorted(steps.values(), key=lambda step: self._graph.order[step.id])
+        for inner in self._required_decisions(node):
+            steps |= {step.id: step for step in inner.steps if step.id not in steps}
+            called |= dict.fromkeys(model.id for model in inner.knowledge)
+            inputs |= {each.id: each for each in inner.input_data if each.id not in inputs}
+            reads |= inner.reads
         return Decision(
             id=node.id,
             name=node.name,
             version_tag=self._version_tag(node.element),
-            content_hash=self._content_hash,
-            steps=(*ordered, own),
-            knowledge=tuple(called[each] for each in models),
-            input_data=tuple(typed.items()),
+            content_hash=self._content_hash(),
+            steps=(*steps.values(), own),
+            knowledge=tuple(self._called[each] for each in called),
+            input_data=tuple(inputs.values()),
             reads=reads,
         )
 
-    def _service(self, node: Node, called: dict[str, Knowledge]) -> Decision:
-        step = as_step(called[node.id])
-        knowledge = tuple(called[each] for each in sorted(self._graph.called_by(node)))
-        reads = step.logic.reads if isinstance(step.logic, Logic) else frozenset[str]()
-        return Decision(node.id, node.name, None, self._content_hash, (step,), knowledge, (), reads)
+    def _required_decisions(self, node: Node) -> list[Decision]:
+        found = []
+        for required, prefixes in self._graph.required_with_prefixes(node, DECISION):
+            if required.id in self._decisions:
+                found.append(self._decisions[required.id])
+            for each in self._imports:
+                if each.reader is not None and required.id in each.reader._decisions and each.prefix in prefixes:
+                    found.append(each.reader._decisions[required.id].imported_as(each.prefix))
+        return found
 
-    def _typed_inputs(self, node: Node) -> dict[str, Convert]:
-        typed: dict[str, Convert] = {}
-        for required in self._graph.required(node, INPUT_DATA):
-            convert = self._types.of(self._source.child(required.element, "variable"))
-            if convert is not None:
-                typed.update((name, convert) for name in required.names)
-        return typed
+    def _service(self, node: Node) -> Decision:
+        step = as_step(self._called[node.id])
+        knowledge = tuple(self._called[each] for each in sorted(self._graph.called_by(node)))
+        reads = step.logic.reads if isinstance(step.logic, Logic) else frozenset[str]()
+        return Decision(node.id, node.name, None, self._content_hash(), (step,), knowledge, (), reads)
+
+    def _input_data(self, node: Node) -> list[InputData]:
+        found = []
+        for required, prefixes in self._graph.required_with_prefixes(node, INPUT_DATA):
+            owner = next(
+                (each.reader for each in self._imports if each.reader and each.reader._graph.declares(required)), self
+            )
+            convert = owner._types.received(owner._source.child(required.element, "variable"))
+            if convert is not None or self._origin or owner is not self:
+                inner = InputData(required.id, required.names, (), convert)
+                found.append(inner.imported_as(prefixes[0]) if owner is not self else inner)
+        return found
 
     def _version_tag(self, element: etree._Element) -> str | None:
         for extensions in self._source.children(element, "extensionElements"):

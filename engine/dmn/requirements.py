@@ -5,12 +5,12 @@ Called by the reader of a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lxml import etree
 
-from engine.dmn.decision import Bound
+from engine.dmn.decision import Bound, Prefixed
 from engine.dmn.source import Source, spaced
 
 DECISION: Final = "decision"
@@ -20,22 +20,52 @@ SERVICE: Final = "decisionService"
 MAX_NODES: Final = 2_000
 
 
+class Target(NamedTuple):
+    """What an `href` says: the namespace, empty for the file's own, and the id there."""
+
+    namespace: str
+    id: str
+
+
 class Node(NamedTuple):
-    """A decision, input data, knowledge model or service: its names to others, and the ids of what it requires."""
+    """A decision, input data, knowledge model or service: its names to others, and what it requires.
+
+    The id is that in the file, after the file's name where the file is imported.
+    """
 
     id: str
     kind: str
     name: str
     element: etree._Element
     names: tuple[str, ...]
-    requires: tuple[str, ...]
+    requires: tuple[Target, ...]
+
+
+class Required(NamedTuple):
+    """A node that another one requires, and what its name begins with there; "" where it needs nothing before it."""
+
+    node: Node
+    prefixes: tuple[str, ...]
+
+
+class ImportedGraph(NamedTuple):
+    """The graph of an imported file, by what its names begin with; null where that file cannot be read."""
+
+    prefix: str
+    namespace: str
+    graph: Requirements | None
 
 
 class Requirements:
-    """The graph of one file. What is wrong with it goes to the problems of the source."""
+    """The graph of one file with those that it imports. What is wrong with it goes to the problems of the source.
 
-    def __init__(self, source: Source) -> None:
+    `origin` comes before each id: it is empty for a file that is not imported.
+    """
+
+    def __init__(self, source: Source, origin: str = "", imported: Sequence[ImportedGraph] = ()) -> None:
         self._source = source
+        self._origin = origin
+        self._imported = imported
         self._nodes: dict[str, Node] = {}
         for element in source.children(source.root, INPUT_DATA, DECISION, KNOWLEDGE, SERVICE):
             if len(self._nodes) == MAX_NODES:
@@ -43,38 +73,79 @@ class Requirements:
                 source.add(None, "file-too-complex", message, "Split it into several files.")
                 break
             self._add(element)
-        self._required = {node.id: self._found(node) for node in self._nodes.values()}
-        self.order = self._sorted()
+        self._required: dict[str, list[Required]] = {}
+        for each in imported:
+            if each.graph is not None:
+                self._required |= each.graph._required
+        self._required |= {node.id: self._found(node) for node in self._nodes.values()}
+        self._order = self._sorted()
 
     def of_kind(self, kind: str) -> Iterator[Node]:
-        """The nodes of a kind, in document order."""
+        """The nodes of a kind of this file, in document order."""
         return (node for node in self._nodes.values() if node.kind == kind)
 
     def in_order(self) -> list[Node]:
-        """The decisions, each after those that it requires."""
-        return [self._nodes[each] for each in self.order]
+        """The decisions of this file, each after those that it requires."""
+        return [self._nodes[each] for each in self._order]
 
     def required(self, node: Node, *kinds: str) -> list[Node]:
         """The nodes of these kinds that a node requires directly; of a decision service, its output decisions."""
-        return [each for each in self._required[node.id] if each.kind in kinds]
+        return [each.node for each in self._required[node.id] if each.node.kind in kinds]
+
+    def required_with_prefixes(self, node: Node, kind: str) -> list[Required]:
+        """The same, of one kind, with what their names begin with."""
+        return [each for each in self._required[node.id] if each.node.kind == kind]
 
     def bound(self, node: Node, *kinds: str) -> Bound:
-        """The names by which a node sees the nodes of these kinds that it requires."""
-        return tuple((name, each.id) for each in self.required(node, *kinds) for name in each.names)
+        """The names by which a node sees the nodes of these kinds that it requires and that need no prefix."""
+        return tuple(
+            (name, each.node.id)
+            for each in self._required[node.id]
+            if each.node.kind in kinds and "" in each.prefixes
+            for name in each.node.names
+        )
+
+    def prefixed(self, node: Node) -> Prefixed:
+        """The same for all those that it sees by the name of an import, by that name."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for each in self._required[node.id]:
+            for prefix in each.prefixes:
+                if prefix:
+                    found.setdefault(prefix, []).extend((name, each.node.id) for name in each.node.names)
+        return tuple((prefix, tuple(names)) for prefix, names in found.items())
 
     def named(self, element: etree._Element, kind: str, wanted: str) -> list[Node]:
         """The nodes of a kind that the `wanted` children of an element refer to."""
-        targets = self._targets(element, wanted)
-        return [self._nodes[each] for each in targets if each in self._nodes and self._nodes[each].kind == kind]
+        found = [self._node_or_note(target, element) for target in self._targets(element, wanted)]
+        return [each for each in found if each is not None and each.kind == kind]
+
+    def closure(self, outputs: Sequence[Node], given: Collection[str] = ()) -> list[Node]:
+        """The decisions and all that they require, each after what it requires, without the given ones."""
+        place: dict[str, Node] = {}
+        for start in outputs:
+            self._visit(start, place, given, None)
+        return list(place.values())
+
+    def declares(self, node: Node) -> bool:
+        """Whether the node is one of this very file."""
+        return self._nodes.get(node.id) is node
 
     def visible(self, node: Node) -> frozenset[str]:
-        """The names of everything that a node requires."""
-        return frozenset(name for each in self._required[node.id] for name in each.names)
+        """The names of everything that a node requires, and the names of the imports that these begin with."""
+        found: set[str] = set()
+        for each in self._required[node.id]:
+            found.update(each.node.names, each.prefixes)
+        return frozenset(found) - {""}
 
     def names(self) -> Iterator[str]:
-        """The names of everything in the file."""
+        """The names of everything in the file, and of what it imports."""
         for node in self._nodes.values():
             yield from node.names
+        for prefix, _, graph in self._imported:
+            if prefix:
+                yield prefix
+            for node in () if graph is None else graph._nodes.values():
+                yield from node.names
 
     def called_by(self, node: Node) -> set[str]:
         """The ids of the knowledge models and services that a node calls, directly or through what it calls."""
@@ -98,53 +169,87 @@ class Requirements:
         variable = self._source.child(element, "variable")
         written = "" if variable is None else spaced(variable.get("name", ""))
         names = (written,) if written else tuple(dict.fromkeys((own_id or name, name)))
-        node = Node(own_id or name, kind, name, element, names, tuple(self._references(element)))
+        node = Node(self._origin + (own_id or name), kind, name, element, names, tuple(self._references(element)))
         if node.id in self._nodes:
-            message = f"the id `{node.id}` belongs to two elements"
+            message = f"the id `{own_id or name}` belongs to two elements"
             self._source.add(element, "duplicate-id", message, "Give each element an id of its own.")
         self._nodes[node.id] = node
 
-    def _references(self, element: etree._Element) -> Iterator[str]:
+    def _references(self, element: etree._Element) -> Iterator[Target]:
         for requirement in self._source.children(element, "informationRequirement", "knowledgeRequirement"):
             yield from self._targets(requirement, "requiredInput", "requiredDecision", "requiredKnowledge")
         yield from self._targets(element, "outputDecision")
 
-    def _targets(self, element: etree._Element, *kinds: str) -> Iterator[str]:
+    def _targets(self, element: etree._Element, *kinds: str) -> Iterator[Target]:
         for target in self._source.children(element, *kinds):
-            namespace, _, wanted = target.get("href", "").rpartition("#")
-            if namespace and namespace != self._source.root.get("namespace"):
-                message = f"it requires `{wanted}` of another file, `{namespace}`"
-                self._source.add(element, "external-reference", message, "Put both into one file.")
+            namespace, _, wanted = target.get("href", "").strip().rpartition("#")
+            if not namespace or namespace == self._source.target:
+                yield Target("", wanted)
+            elif any(namespace == each.namespace for each in self._imported):
+                yield Target(namespace, wanted)
             else:
-                yield wanted
+                message = f"it requires `{wanted}` of `{namespace}`, which the file does not import"
+                self._source.add(element, "external-reference", message, "Import that file, or put both into one.")
 
-    def _found(self, node: Node) -> list[Node]:
-        for wanted in node.requires:
-            if wanted not in self._nodes:
-                message = f"it requires `{wanted}`, which is not in the file"
-                self._source.add(node.element, "dangling-reference", message, "Draw the requirement anew.")
-        return [self._nodes[wanted] for wanted in dict.fromkeys(node.requires) if wanted in self._nodes]
+    def _node(self, target: Target) -> Node | None:
+        if not target.namespace:
+            return self._nodes.get(self._origin + target.id)
+        for _, namespace, graph in self._imported:
+            if namespace == target.namespace and graph is not None:
+                node = graph._nodes.get(graph._origin + target.id)
+                if node is not None:
+                    return node
+        return None
 
-    def _sorted(self) -> dict[str, int]:
-        """The place of each decision in an order in which what is required comes first; circles are noted."""
-        place: dict[str, int] = {}
+    def _node_or_note(self, target: Target, element: etree._Element) -> Node | None:
+        node = self._node(target)
+        # what is in a file that cannot be read is not missing
+        if node is None and all(each.graph for each in self._imported if each.namespace == target.namespace):
+            where = "imported file" if target.namespace else "file"
+            message = f"it requires `{target.id}`, which is not in the {where}"
+            self._source.add(element, "dangling-reference", message, "Draw the requirement anew.")
+        return node
+
+    def _found(self, node: Node) -> list[Required]:
+        found = []
+        for wanted in dict.fromkeys(node.requires):
+            required = self._node_or_note(wanted, node.element)
+            if required is not None:
+                prefixes = [each.prefix for each in self._imported if each.namespace == wanted.namespace]
+                found.append(Required(required, tuple(prefixes) if wanted.namespace else ("",)))
+        return found
+
+    def _sorted(self) -> list[str]:
+        """The decisions of this file in an order in which what is required comes first; circles are noted."""
+        place: dict[str, Node] = {}
         for start in self.of_kind(DECISION):
-            path: dict[str, Iterator[Node]] = {}
-            pending = [start]
-            while pending:
-                node = pending[-1]
-                if node.id not in path and node.id not in place:
-                    path[node.id] = iter(self.required(node, DECISION))
-                following = next(path.get(node.id, iter(())), None)
-                if following is None:
-                    pending.pop()
-                    if path.pop(node.id, None) is not None:
-                        place[node.id] = len(place)
-                elif following.id in path:
-                    self._note_circle(following, list(path))
-                elif following.id not in place:
-                    pending.append(following)
-        return place
+            self._visit(start, place, (), self._note_circle)
+        return [each for each in place if each in self._nodes]
+
+    def _visit(
+        self,
+        start: Node,
+        place: dict[str, Node],
+        given: Collection[str],
+        note_circle: Callable[[Node, list[str]], None] | None,
+    ) -> None:
+        """Put a decision into its place, after those that it requires and that are not given."""
+        path: dict[str, Iterator[Node]] = {}
+        pending = [] if start.id in given else [start]
+        while pending:
+            node = pending[-1]
+            if node.id not in path and node.id not in place:
+                path[node.id] = iter(self.required(node, DECISION))
+            following = next(path.get(node.id, iter(())), None)
+            if following is None:
+                pending.pop()
+                if path.pop(node.id, None) is not None:
+                    place[node.id] = node
+            elif following.id in path:
+                if note_circle is not None:
+                    note_circle(following, list(path))
+            elif following.id not in place and following.id not in given:
+                pending.append(following)
 
     def _note_circle(self, node: Node, path: list[str]) -> None:
         circle = " requires ".join(f"`{each}`" for each in (*path[path.index(node.id) :], node.id))

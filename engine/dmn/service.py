@@ -6,8 +6,8 @@ Called by the reader of a file.
 from __future__ import annotations
 
 from engine.dmn.boxed import over
-from engine.dmn.decision import Knowledge, Step, in_order
-from engine.dmn.logic import Evaluation, Logic, Parameter, Scope, fit
+from engine.dmn.decision import VARIABLE, Knowledge, Step, in_order
+from engine.dmn.logic import Evaluation, Logic, Parameter, Scope, fitted
 from engine.dmn.requirements import DECISION, INPUT_DATA, Node, Requirements
 from engine.dmn.source import Source
 from engine.dmn.table import Table
@@ -29,8 +29,8 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
     parameters = tuple(
         Parameter(name, types.of(source.child(each.element, "variable"))) for each in inputs for name in each.names[:1]
     )
-    inner = _steps(graph, outputs, {each.id for each in given}, steps)
-    values = [(each.id, each.names[0]) for each in given]
+    inner = tuple(steps[each.id] for each in graph.closure(outputs, {each.id for each in given}))
+    values = [(each.id, each.names[0]) for each in inputs]
     results = [(each.id, each.names[0]) for each in outputs]
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
@@ -42,19 +42,7 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
         return {name: known[own_id] for own_id, name in results}
 
     parts = [step.logic.as_logic(step.where) if isinstance(step.logic, Table) else step.logic for step in inner]
-    return Knowledge(node.id, node.name, parameters, over(run, parts), ())
-
-
-def _steps(graph: Requirements, outputs: list[Node], given: set[str], steps: dict[str, Step]) -> tuple[Step, ...]:
-    """The steps of the outputs and of all that they require, but not of the given decisions, in order."""
-    found: set[str] = set()
-    pending = list(outputs)
-    while pending:
-        node = pending.pop()
-        if node.id not in found and node.id not in given:
-            found.add(node.id)
-            pending += graph.required(node, DECISION)
-    return tuple(steps[each] for each in sorted(found, key=lambda each: graph.order[each]))
+    return Knowledge(node.id, node.name, parameters, over(run, parts), (), ())
 
 
 def as_step(service: Knowledge) -> Step:
@@ -63,8 +51,8 @@ def as_step(service: Knowledge) -> Step:
     def run(scope: Scope, evaluation: Evaluation) -> Value:
         arguments = {}
         for parameter in service.parameters:
-            value = scope.get(parameter.name)
-            arguments[parameter.name] = fit(parameter.convert, value, f"input `{parameter.name}`")
+            value = VARIABLE.evaluate({"value": scope.get(parameter.name)}, evaluation.context)
+            arguments[parameter.name] = fitted(parameter.convert, value, f"input `{parameter.name}`", evaluation)
         return service.logic.run(arguments, evaluation)
 
     names = tuple(parameter.name for parameter in service.parameters)

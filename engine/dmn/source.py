@@ -5,13 +5,13 @@ Called by the modules of this package that turn elements into decision logic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from lxml import etree
 
 from engine.errors import Problem
-from engine.feel import Expression, FeelSyntaxError, compile_expression, compile_unary_tests
+from engine.feel import Expression, FeelSyntaxError, Value, compile_expression, compile_unary_tests
 from engine.xml import read_tree
 
 # DMN 1.1 (and its last beta) to 1.5.
@@ -45,6 +45,9 @@ class Source:
         self.root = read_tree(xml, file)
         self.namespace = etree.QName(self.root).namespace or ""
         self.language = self.root.get("expressionLanguage")
+        self.target = (self.root.get("namespace") or "").strip()
+        # What `instance of` may name beside FEEL's own types.
+        self.types: Mapping[str, Callable[[Value], bool]] = {}
 
     def is_dmn(self) -> bool:
         """Whether the root is that of a known version of DMN; a problem is noted where it is not."""

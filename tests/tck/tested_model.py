@@ -12,7 +12,7 @@ from typing import Final
 
 from lxml import etree
 
-from engine.dmn import Decision, DecisionModel, parse_decisions
+from engine.dmn import Decision, DecisionModel, Library, parse_decisions
 from engine.errors import DefinitionInvalid, Problem
 from tests.tck.typed_value import children, name_of
 
@@ -52,10 +52,11 @@ def read_model(path: Path, *, to_call: bool = False) -> TestedModel:
         return refused_model(f"{path.name} is not XML: {error}")
     outputs = {name_of(each): len(children(each, "outputDecision")) for each in children(root, "decisionService")}
     callers = _add_callers(root) if to_call else {}
+    library = Library({each.name: each.read_bytes() for each in path.parent.glob("*.dmn")})
     refused: dict[str, str] = {}
     while True:
         try:
-            model = parse_decisions(etree.tostring(root), path.name)
+            model = parse_decisions(etree.tostring(root), path.name, library)
         except DefinitionInvalid as invalid:
             if not _take_out(root, invalid.problems, refused):
                 return refused_model(f"refused: {invalid.problems[0]}")

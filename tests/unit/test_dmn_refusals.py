@@ -47,7 +47,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "feel-syntax": (answer(literal("1 +")),),
     "function-kind": (answer(LITERAL), KNOWLEDGE.format(' kind="Java"', LITERAL)),
     "hit-policy": (answer(table([], ["a"], [], "LAST")),),
-    "import": ('<import name="m" namespace="http://other" importType="DMN"/>', answer(LITERAL)),
+    "missing-import": ('<import name="m" namespace="http://other" importType="DMN"/>', answer(LITERAL)),
     "imported-values": (answer('<literalExpression><importedValues namespace="x"/></literalExpression>'),),
     "missing-cell": (answer(table(["n"], ["a"], [["1"]])),),
     "missing-expression": (answer(""),),

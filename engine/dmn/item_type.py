@@ -1,0 +1,214 @@
+"""Owns types as values are held to them: whether a value conforms, and the conversions that DMN allows.
+Never reads XML and never decides what becomes of a value that does not fit.
+Called by the reader of types, and through the conversions by all decision logic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from engine.dmn.logic import Unfit
+from engine.feel import Date, Expression, FeelFunction, Value, kind_of, to_json
+from engine.feel.faults import FeelFault
+from engine.feel.temporal import midnight_utc
+from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time
+
+_FROM_TEXT: Final[dict[str, Callable[[str], Value]]] = {
+    "date": parse_date,
+    "time": parse_time,
+    "date and time": parse_date_time,
+    "days and time duration": parse_duration,
+    "years and months duration": parse_duration,
+}
+
+
+def shown(value: Value) -> str:
+    """The value in a message, cut where it is long."""
+    try:
+        text = str(to_json(value)) if isinstance(value, list | dict) else repr(to_json(value))
+    except ValueError:
+        text = kind_of(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+class ItemType(Protocol):
+    """A type, by DMN 1.5, 7.3.3 and 10.3.2.9. Null fits every type."""
+
+    @property
+    def many(self) -> bool:
+        """Whether its values are lists."""
+
+    def misfit(self, value: Value) -> str:
+        """Why the value, which is not null, does not conform; empty when it does."""
+
+    def received(self, value: Value) -> Value:
+        """The value as JSON from outside means it: texts are temporal values, at any depth, where these are declared,
+        what is left out is null, and one alone and a list of one are the same. Raises Unfit."""
+
+
+def conform(kind: ItemType, value: Value) -> Value:
+    """The value with at most one conversion of DMN 1.5, 10.3.2.9.4: a list of one and its element, a date and its
+    first instant. Raises Unfit."""
+    if value is None:
+        return None
+    cause = kind.misfit(value)
+    if not cause:
+        return value
+    if isinstance(value, list):
+        if not kind.many and len(value) == 1 and (value[0] is None or not kind.misfit(value[0])):
+            return value[0]
+    elif kind.many and not kind.misfit([value]):
+        return [value]
+    elif isinstance(value, Date) and not kind.misfit(first_instant := midnight_utc(value)):
+        return first_instant
+    raise Unfit(cause)
+
+
+class Simple:
+    """A type of FEEL by its name."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._parse = _FROM_TEXT.get(kind)
+        self.many = kind == "list"
+
+    def misfit(self, value: Value) -> str:
+        found = kind_of(value)
+        return "" if found == self._kind else f"{shown(value)} is a {found}, where a {self._kind} is declared"
+
+    def received(self, value: Value) -> Value:
+        if self._parse is not None and isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if self._parse is None or not isinstance(value, str):
+            return conform(self, value)
+        try:
+            parsed = self._parse(value)
+        except FeelFault as fault:
+            raise Unfit(fault.cause) from None
+        return conform(self, parsed)
+
+
+class Written:
+    """A type that is written in FEEL, such as `list<number>`; the expression says whether `value` is one."""
+
+    def __init__(self, name: str, test: Expression) -> None:
+        self._name = name
+        self._test = test
+        self.many = name.startswith("list")
+
+    def misfit(self, value: Value) -> str:
+        holds = self._test.evaluate({"value": value}) is True
+        return "" if holds else f"{shown(value)} is no {self._name}"
+
+    def received(self, value: Value) -> Value:
+        return conform(self, value)
+
+
+class Anything:
+    """The type of all values, whose constraints alone matter."""
+
+    many = False
+
+    def misfit(self, value: Value) -> str:
+        return ""
+
+    def received(self, value: Value) -> Value:
+        return value
+
+
+class Collection:
+    """Lists of one type."""
+
+    many = True
+
+    def __init__(self, element: ItemType) -> None:
+        self._element = element
+
+    def misfit(self, value: Value) -> str:
+        if not isinstance(value, list):
+            return f"{shown(value)} is a {kind_of(value)}, where a list is declared"
+        return next((cause for each in value if each is not None and (cause := self._element.misfit(each))), "")
+
+    def received(self, value: Value) -> Value:
+        if value is None:
+            return None
+        return [self._element.received(each) for each in (value if isinstance(value, list) else [value])]
+
+
+class Structure:
+    """Contexts with the declared entries; others may stand beside them."""
+
+    many = False
+
+    def __init__(self, name: str, components: Mapping[str, ItemType]) -> None:
+        self._name = name
+        self._components = components
+
+    def misfit(self, value: Value) -> str:
+        if not isinstance(value, dict):
+            return f"{shown(value)} is a {kind_of(value)}, where a context of type `{self._name}` is declared"
+        for key, component in self._components.items():
+            if key not in value:
+                return f"the entry `{key}` of the type `{self._name}` is missing"
+            entry = value[key]
+            if entry is not None and (cause := component.misfit(entry)):
+                return f"entry `{key}`: {cause}"
+        return ""
+
+    def received(self, value: Value) -> Value:
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if not isinstance(value, dict):
+            return conform(self, value)
+        entries = dict(value)
+        for key, component in self._components.items():
+            try:
+                entries[key] = component.received(value.get(key))
+            except Unfit as unfit:
+                raise Unfit(f"entry `{key}`: {unfit}") from None
+        return entries
+
+
+class FunctionType:
+    """Functions with as many parameters as declared."""
+
+    many = False
+
+    def __init__(self, parameters: int) -> None:
+        self._parameters = parameters
+
+    def misfit(self, value: Value) -> str:
+        if not isinstance(value, FeelFunction):
+            return f"{shown(value)} is a {kind_of(value)}, where a function is declared"
+        found = len(value.parameters)
+        return "" if found == self._parameters else f"the function has {found} parameters, not {self._parameters}"
+
+    def received(self, value: Value) -> Value:
+        return conform(self, value)
+
+
+class Constrained:
+    """Values of a type that pass tests: as a whole, or with `each` each member of a list."""
+
+    def __init__(self, inner: ItemType, tests: Expression, each: bool) -> None:
+        self._inner = inner
+        self._tests = tests
+        self._each = each
+        self.many = inner.many
+
+    def misfit(self, value: Value) -> str:
+        return self._inner.misfit(value) or self._failing(value)
+
+    def received(self, value: Value) -> Value:
+        fitted = self._inner.received(value)
+        if fitted is not None and (cause := self._failing(fitted)):
+            raise Unfit(cause)
+        return fitted
+
+    def _failing(self, value: Value) -> str:
+        members = value if self._each and isinstance(value, list) else [value]
+        for member in members:
+            if member is not None and self._tests.evaluate({}, None, member) is not True:
+                return f"{shown(member)} is none of the allowed values {self._tests.text}"
+        return ""
