@@ -45,6 +45,7 @@ class FeelLimits:
     max_string: int = 1_000_000
     max_value_depth: int = 64
     max_warnings: int = 100
+    max_pattern_steps: int = 100_000
 
     def but(self, others: Iterable[tuple[str, int]]) -> FeelLimits:
         """These limits with others for an evaluation, by name. Raises ValueError for what is no such limit."""
@@ -58,7 +59,9 @@ class FeelLimits:
 
 DEFAULT_LIMITS = FeelLimits()
 # What an evaluation may spend; the others bound the texts, which are judged when they are deployed.
-PER_EVALUATION = frozenset(("max_steps", "max_call_depth", "max_list", "max_string", "max_value_depth"))
+PER_EVALUATION = frozenset(
+    ("max_steps", "max_call_depth", "max_list", "max_string", "max_value_depth", "max_pattern_steps")
+)
 
 
 @dataclass(slots=True)

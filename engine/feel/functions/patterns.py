@@ -1,0 +1,166 @@
+"""Owns the built-in functions that take a regular expression: matches, replace, split, extract.
+Never parses or runs one itself.
+Called by compiled invocations through the table of built-ins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import builtin
+from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
+from engine.feel.values import Value, kind_of
+
+# Texts as they are, and numbers of groups.
+Template: TypeAlias = list[str | int]
+
+
+class _Paid(Meter):
+    """A meter whose steps the evaluation pays for, used up or not."""
+
+    __slots__ = ("env",)
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env.limits.max_pattern_steps)
+        self.env = env
+
+    def __enter__(self) -> _Paid:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.env.spend(min(self.most, self.most - self.left))
+
+
+def _flags(flags: Value) -> str:
+    if isinstance(flags, list) and len(flags) == 1:
+        flags = flags[0]
+    if flags is None:
+        return ""
+    if not isinstance(flags, str):
+        raise FeelFault(f"'flags' must be a string, found {kind_of(flags)}")
+    return flags
+
+
+@builtin(
+    "matches",
+    "input: string, pattern: string, flags?: any",
+    about="whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
+)
+def matches(env: Env, input: str, pattern: str, flags: Value = None) -> Value:
+    program = compile_pattern(pattern, _flags(flags))
+    if program.literal:
+        return program.literal in input
+    with _Paid(env) as meter:
+        return search(program, input, 0, meter) is not None
+
+
+@builtin(
+    "replace",
+    "input: string, pattern: string, replacement: string, flags?: any",
+    about="the text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
+)
+def replace(env: Env, input: str, pattern: str, replacement: str, flags: Value = None) -> Value:
+    named = _flags(flags)
+    with _Paid(env) as meter:
+        program = _consuming(pattern, named, meter)
+        template: Template = [replacement] if "q" in named else _template(replacement, program.groups)
+        parts: list[str] = []
+        size = at = 0
+        for ends in every(program, input, meter):
+            parts.append(input[at : ends[0]])
+            at = ends[1]
+            for piece in template:
+                parts.append(piece if isinstance(piece, str) else _captured(input, ends, piece))
+                size += len(parts[-1])
+            if size > env.limits.max_string:
+                break
+        env.check_string(size + len(input))
+        return "".join([*parts, input[at:]])
+
+
+@builtin(
+    "split",
+    "string: string, delimiter: string",
+    about="the parts of a text between what fits a regular expression",
+)
+def split(env: Env, string: str, delimiter: str) -> Value:
+    with _Paid(env) as meter:
+        program = _consuming(delimiter, "", meter)
+        parts: list[Value] = []
+        at = 0
+        for start, end in _spans(env, program, string, meter):
+            parts.append(string[at:start])
+            at = end
+        return [*parts, string[at:]]
+
+
+@builtin(
+    "extract",
+    "string: string, pattern: string",
+    about="all parts of a text that fit a regular expression",
+    origin="Camunda",
+)
+def extract(env: Env, string: str, pattern: str) -> Value:
+    program = compile_pattern(pattern)
+    with _Paid(env) as meter:
+        return [string[start:end] for start, end in _spans(env, program, string, meter)]
+
+
+def _consuming(pattern: str, flags: str, meter: Meter) -> Program:
+    program = compile_pattern(pattern, flags)
+    if matches_nothing(program, meter):
+        raise FeelFault("the pattern fits a text without characters, so it divides every text without end")
+    return program
+
+
+def _spans(env: Env, program: Program, text: str, meter: Meter) -> Iterator[tuple[int, int]]:
+    count = 0
+    for ends in every(program, text, meter):
+        count += 1
+        if count >= env.limits.max_list:
+            break
+        yield ends[0], ends[1]
+    env.check_list((count + 1) * 8)
+
+
+def _captured(text: str, ends: Ends, group: int) -> str:
+    end = ends[2 * group + 1]
+    return text[ends[2 * group] : end] if end >= 0 else ""
+
+
+def _template(replacement: str, groups: int) -> Template:
+    """The parts of a replacement. Raises FeelFault for a `$` or a backslash that stands alone."""
+    if "$" not in replacement and "\\" not in replacement:
+        return [replacement]
+    template: Template = []
+    at = 0
+    while at < len(replacement):
+        character, following = replacement[at], replacement[at + 1 : at + 2]
+        if character == "$":
+            group, at = _group(replacement, at, groups)
+            template.append(group if group <= groups else "")
+            continue
+        if character == "\\":
+            if following not in ("\\", "$"):
+                raise FeelFault(f"the replacement is wrong at character {at + 1}: write '\\\\\\\\' for a backslash")
+            character, at = following, at + 1
+        at += 1
+        template.append(character)
+    return template
+
+
+def _group(replacement: str, at: int, groups: int) -> tuple[int, int]:
+    """The group that a `$` names, and where the text goes on: the longest number that is one digit or a group."""
+    start = at = at + 1
+    number = 0
+    while at < len(replacement) and replacement[at] in "0123456789":
+        longer = number * 10 + int(replacement[at])
+        if longer > max(groups, 9):
+            break
+        number, at = longer, at + 1
+    if at == start:
+        raise FeelFault(f"the replacement is wrong at character {start}: after '$' comes a group's number; or '\\\\$'")
+    return number, at

@@ -1,0 +1,233 @@
+"""Owns running a pattern's program on a text, with a budget of steps and a stack of its own.
+Never recurses, and never hands what an author wrote to Python's `re`.
+Called by the built-in functions on patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from engine.feel.faults import FeelFault
+from engine.feel.patterns.classes import are_variants
+from engine.feel.patterns.program import (
+    CHOOSE,
+    END,
+    FIXED,
+    JUMP,
+    LAZY_LOOP,
+    LAZY_RETRY,
+    LEAVE,
+    LINE_START,
+    LITERAL,
+    LOOP,
+    MATCH,
+    REFERENCE,
+    RETRY,
+    SAVE,
+    SPLIT,
+    START,
+    Program,
+)
+
+# The ends of the match and of each group, in pairs: start and end of the match, of group 1, ... -1 where it has none.
+Ends: TypeAlias = list[int]
+
+
+class Meter:
+    """The steps that a call may take. A step is one instruction, or reading 32 characters."""
+
+    __slots__ = ("left", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.left = most
+
+    def take(self, steps: int) -> None:
+        """Raises FeelFault when the steps are used up."""
+        self.left -= steps
+        if self.left < 0:
+            raise FeelFault(f"the pattern needs more than {self.most} steps on this text")
+
+
+def search(program: Program, text: str, start: int, meter: Meter) -> Ends | None:
+    """The first match at or behind a place: of those that start first, the one that the pattern prefers."""
+    at = start
+    while True:
+        at = _candidate(program, text, at, meter)
+        if at < 0:
+            return None
+        slots = [-1] * program.slots
+        end = _attempt(program, text, at, slots, meter)
+        if end >= 0:
+            slots[0], slots[1] = at, end
+            return slots
+        if program.run is not None:
+            found = program.run.match(text, at)
+            last = found.end() if found else at
+            meter.take((last - at) >> 5)
+            at = last
+        at += 1
+
+
+def every(program: Program, text: str, meter: Meter) -> Iterator[Ends]:
+    """All matches, from left to right, none overlapping another."""
+    if program.whole is not None:
+        meter.take(len(text) >> 5)
+        for found in program.whole.finditer(text):
+            meter.take(1)
+            yield [*found.span()]
+        return
+    at = 0
+    while at <= len(text) and (slots := search(program, text, at, meter)) is not None:
+        yield slots
+        at = slots[1] if slots[1] > slots[0] else slots[1] + 1
+
+
+def matches_nothing(program: Program, meter: Meter) -> bool:
+    """Whether the pattern matches the text without characters."""
+    return search(program, "", 0, meter) is not None
+
+
+def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
+    """Where the next match can start; -1 where none can."""
+    if program.lead_text:
+        found = text.find(program.lead_text, at)
+        meter.take((max(found, at) if found >= 0 else len(text)) - at >> 7)
+        return found
+    if program.lead is not None:
+        start = program.lead.search(text, at)
+        meter.take((start.start() if start else len(text)) - at >> 5)
+        return start.start() if start else -1
+    if program.anchor == START:
+        return -1 if at else 0
+    if program.anchor == LINE_START and at:
+        found = text.find("\n", at - 1) + 1
+        meter.take(abs(found - at) >> 7)
+        return found if 0 < found < len(text) else -1
+    return at if at <= len(text) else -1
+
+
+def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Meter) -> int:
+    """Where a match that starts right here ends; -1 where there is none. Sets the slots of the groups.
+
+    One loop, longer than others, because a call for each instruction would double its time. Most frequent ones first.
+    The stack holds where to go back to: an instruction, a place in the text, and for a loop the last place it may end
+    at; or, below zero, a slot and what it held.
+    """
+    code, steps = program.code, meter.left
+    stack: list[tuple[int, int, int]] = []
+    pc = extra = 0
+    while True:
+        steps -= 1
+        if steps < 0:
+            meter.take(meter.left + 1)
+        op, a, b, c = code[pc]
+        pc += 1
+        if op == LITERAL:
+            if text.startswith(a, at):
+                at += b
+                continue
+        elif op == FIXED:
+            if a(text, at):
+                at += b
+                continue
+        elif op == LOOP:
+            if found := a(text, at):
+                low, extra = at + b, found.end()
+                steps -= (extra - at) >> 5
+                if c is None:
+                    at = extra
+                    pc += 1
+                    continue
+                at = low  # and on to the retry behind it
+                continue
+        elif op == RETRY:
+            low, at = at, text.rfind(a, at, extra + len(a)) if a else extra
+            steps -= (extra - max(low, at)) >> 7
+            if at >= 0:
+                if at > low:
+                    stack.append((pc - 1, low, at - 1))
+                continue
+        elif op == SPLIT:
+            pc, other = (a, b) if c else (b, a)
+            stack.append((other, at, 0))
+            continue
+        elif op == CHOOSE:
+            pc = a if c(text, at) else b
+            continue
+        elif op == SAVE:
+            if stack:
+                stack.append((-1 - a, slots[a], 0))
+            slots[a] = at
+            continue
+        elif op == JUMP:
+            pc = a
+            continue
+        elif op == MATCH:
+            meter.left = steps
+            return at
+        elif op == LEAVE:
+            if slots[a] == at:
+                pc = code[b][2]
+            continue
+        elif op == LAZY_LOOP:
+            if found := a(text, at):
+                at, extra = found.end(), len(text) if b is None else min(len(text), at + b)
+                continue
+        elif op == LAZY_RETRY:
+            low, at = at, _next_end(a, b, text, at, extra)
+            steps -= ((at if at >= 0 else extra) - low) >> 5
+            if at >= 0:
+                if at < extra and a(text, at, at + 1).end() > at:
+                    stack.append((pc - 1, at + 1, extra))
+                continue
+        elif op == REFERENCE:
+            length = _repeated(slots[a], slots[a + 1], b, text, at)
+            if length >= 0:
+                steps -= length >> (1 if b else 5)
+                at += length
+                continue
+        elif _holds(op, text, at):
+            continue
+        while stack:  # nothing fits here: back to the last choice
+            pc, at, extra = stack.pop()
+            if pc >= 0:
+                break
+            slots[-1 - pc] = at
+        else:
+            meter.left = steps
+            return -1
+
+
+def _next_end(scan: Callable[..., re.Match[str]], follow: str, text: str, at: int, last: int) -> int:
+    """The first place, at or behind this one, where a reluctant loop may end; -1 where there is none."""
+    if not follow:
+        return at
+    end = text.find(follow, at, last + len(follow))
+    return end if end >= 0 and scan(text, at, end).end() == end else -1
+
+
+def _repeated(start: int, end: int, any_case: bool, text: str, at: int) -> int:
+    """How many characters of the text repeat those of a group; -1 if they differ. A group without a match is empty."""
+    if end < 0:
+        return 0
+    length = end - start
+    captured = text[start:end]
+    if text.startswith(captured, at):
+        return length
+    if any_case and at + length <= len(text) and are_variants(captured, text[at : at + length]):
+        return length
+    return -1
+
+
+def _holds(anchor: int, text: str, at: int) -> bool:
+    """Whether an anchor fits. A newline that ends the text starts no line, and no line ends behind it."""
+    if anchor == START:
+        return at == 0
+    if anchor == END:
+        return at == len(text)
+    if anchor == LINE_START:
+        return at == 0 or (text[at - 1] == "\n" and at < len(text))
+    return text[at] == "\n" if at < len(text) else not text.endswith("\n")
