@@ -17,8 +17,17 @@ def said(expression: Expression) -> list[tuple[int, str]]:
         ('[1, date("2024-13-01")]', 8, "date: month 13 is outside 1..12"),
         ('amount + (1 + "a")', 12, "cannot add number and string"),
         ("for i in rows return null + 1", 26, "cannot add null and number"),
-        ('substring("a")', 9, "substring: takes (string, start position, length), found 1 arguments"),
-        ('substring(text: "a", start: 1)', 9, "substring: has no parameters named text, start"),
+        (
+            'substring("a")',
+            9,
+            "substring: takes (string: string, start position: number, length?: number), found 1 arguments",
+        ),
+        (
+            'substring(text: "a", start: 1)',
+            9,
+            "substring: has no parameters named text, start; "
+            "it takes (string: string, start position: number, length?: number)",
+        ),
         ('upper("a")', 0, "no function 'upper'; did you mean 'upper case'?"),
         ('uppercase("a")', 0, "no function 'uppercase'; did you mean 'upper case'?"),
         ("toString(1)", 0, "no function 'toString'; did you mean 'string'?"),

@@ -67,8 +67,11 @@ def _by_position(builtin: Builtin, count: int) -> tuple[Parameter, ...]:
         required = sum(not parameter.optional for parameter in signature)
         if required <= count <= len(signature):
             return signature[:count]
-    wanted = " or ".join(f"({', '.join(p.name for p in signature)})" for signature in builtin.signatures)
-    raise FeelFault(f"takes {wanted}, found {count} arguments")
+    raise FeelFault(f"takes {_wanted(builtin)}, found {count} arguments")
+
+
+def _wanted(builtin: Builtin) -> str:
+    return " or ".join(usage.removeprefix(builtin.name) for usage in builtin.usage)
 
 
 def _nothing(env: Env) -> Value:
@@ -82,7 +85,7 @@ def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple
         required = {parameter.name for parameter in signature if not parameter.optional}
         if required <= given.keys() <= known and len(given) == len(names):
             return signature, [given.get(parameter.name, _nothing) for parameter in signature]
-    raise FeelFault(f"has no parameters named {', '.join(names)}")
+    raise FeelFault(f"has no parameters named {', '.join(names)}; it takes {_wanted(builtin)}")
 
 
 def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: list[Run], position: int) -> Run:

@@ -3,7 +3,32 @@ Never looks at syntax.
 Called by `engine.feel.expression`.
 """
 
-from engine.feel.functions import contexts, conversion, lists, numeric, outside, strings, temporal
+from engine.feel.functions import (
+    aggregates,
+    contexts,
+    conversion,
+    lists,
+    logic,
+    numeric,
+    outside,
+    patterns,
+    ranges,
+    strings,
+    temporal,
+)
 from engine.feel.functions.registry import BUILTINS
 
-__all__ = ["BUILTINS", "contexts", "conversion", "lists", "numeric", "outside", "strings", "temporal"]
+__all__ = [
+    "BUILTINS",
+    "aggregates",
+    "contexts",
+    "conversion",
+    "lists",
+    "logic",
+    "numeric",
+    "outside",
+    "patterns",
+    "ranges",
+    "strings",
+    "temporal",
+]

@@ -1,6 +1,6 @@
-"""Owns the built-in functions on contexts, and the tests for presence.
+"""Owns the built-in functions on contexts.
 Never changes a context in place.
-Called by compiled invocations through the table of built-ins, `is defined` only where it does not look at names.
+Called by compiled invocations through the table of built-ins.
 """
 
 from __future__ import annotations
@@ -15,21 +15,11 @@ from engine.feel.values import Value, kind_of
 Context: TypeAlias = dict[str, Value]
 
 
-@builtin("is defined", "value: any")
-def is_defined(env: Env, value: Value) -> Value:
-    return value is not None
-
-
-@builtin("is empty", "list: any")
+@builtin("is empty", "list: any", about="Whether a list, context or string has nothing in it", origin="Camunda")
 def is_empty(env: Env, value: Value) -> Value:
     if isinstance(value, list | dict | str):
         return not value
     raise FeelFault(f"'list' must be a list, context or string, found {kind_of(value)}")
-
-
-@builtin("get or else", "value: any, default: any")
-def get_or_else(env: Env, value: Value, default: Value) -> Value:
-    return default if value is None else value
 
 
 def _keys(env: Env, keys: Value) -> list[str]:
@@ -44,7 +34,13 @@ def _keys(env: Env, keys: Value) -> list[str]:
     return found
 
 
-@builtin("get value", "context: context, key: any", "m: context, key: any", "context: context, keys: any")
+@builtin(
+    "get value",
+    "context: context, key: string",
+    "m: context, key: string",
+    "context: context, keys: list",
+    about="The entry of a context under a key, or at the end of a list of keys",
+)
 def get_value(env: Env, context: Context, key: Value) -> Value:
     value: Value = context
     for step in _keys(env, key):
@@ -54,13 +50,18 @@ def get_value(env: Env, context: Context, key: Value) -> Value:
     return value
 
 
-@builtin("get entries", "context: context", "m: context")
+@builtin("get entries", "context: context", "m: context", about="The entries as a list of contexts with key and value")
 def get_entries(env: Env, context: Context) -> Value:
     env.check_list(len(context))
     return [{"key": key, "value": value} for key, value in context.items()]
 
 
-@builtin("context put", "context: context, key: any, value: any", "context: context, keys: any, value: any")
+@builtin(
+    "context put",
+    "context: context, key: string, value: any",
+    "context: context, keys: list, value: any",
+    about="The context with one entry set, under a key or at the end of a list of keys",
+)
 def context_put(env: Env, context: Context, key: Value, value: Value) -> Value:
     steps = _keys(env, key)
     made = value
@@ -81,7 +82,7 @@ def _inside(context: Context, steps: list[str]) -> Context:
     return context
 
 
-@builtin("context merge", "contexts: list", variadic=True)
+@builtin("context merge", "contexts: list", variadic=True, about="All entries of the contexts; the last of a key wins")
 def context_merge(env: Env, contexts: list[Value]) -> Value:
     merged: Context = {}
     for context in contexts:
@@ -92,7 +93,7 @@ def context_merge(env: Env, contexts: list[Value]) -> Value:
     return merged
 
 
-@builtin("context", "entries: list")
+@builtin("context", "entries: list", about="The context of a list of contexts with key and value")
 def context_of(env: Env, entries: list[Value]) -> Value:
     made: Context = {}
     for entry in entries:

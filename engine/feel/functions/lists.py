@@ -8,124 +8,26 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import cmp_to_key
 
-from engine.feel import numbers, operations
+from engine.feel import operations
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
 from engine.feel.functions.registry import builtin
-from engine.feel.temporal import DaysTimeDuration, YearsMonthsDuration
-from engine.feel.values import FeelFunction, Number, Value, is_number, kind_of
+from engine.feel.values import FeelFunction, Value, is_number, kind_of
 
 Elements = list[Value]
 
 
-@builtin("list contains", "list: list, element: any")
+def _equal(env: Env, left: Value, right: Value) -> bool:
+    """Whether two elements are equal; those that cannot be compared are not."""
+    try:
+        return operations.equals(env, left, right) is True
+    except FeelFault:
+        return False
+
+
+@builtin("list contains", "list: list, element: any", about="Whether an element of the list is equal to the given one")
 def list_contains(env: Env, list: Elements, element: Value) -> Value:
-    return any(operations.equals(env, member, element) is True for member in list)
-
-
-@builtin("count", "list: list")
-def count(env: Env, list: Elements) -> Value:
-    return len(list)
-
-
-def _extreme(env: Env, elements: Elements, sign: int) -> Value:
-    """The element that is largest by `sign` times the order, the first of equals."""
-    if not elements:
-        return None
-    if all(map(is_number, elements)):
-        found = _numbers(elements)
-        return min(found) if sign < 0 else max(found)
-    env.spend(len(elements))
-    best = elements[0]
-    operations.order_key(best)
-    for element in elements[1:]:
-        if operations.compare(element, best) * sign > 0:
-            best = element
-    return best
-
-
-@builtin("min", "list: list", variadic=True)
-def min_(env: Env, list: Elements) -> Value:
-    return _extreme(env, list, -1)
-
-
-@builtin("max", "list: list", variadic=True)
-def max_(env: Env, list: Elements) -> Value:
-    return _extreme(env, list, 1)
-
-
-def _numbers(elements: Elements) -> list[Number]:
-    found: list[Number] = []
-    for element in elements:
-        if not is_number(element):
-            raise FeelFault(f"the list holds a {kind_of(element)}, not only numbers")
-        found.append(element)
-    return found
-
-
-@builtin("sum", "list: list", variadic=True)
-def sum_(env: Env, list: Elements) -> Value:
-    if not list:
-        return None
-    if isinstance(list[0], DaysTimeDuration | YearsMonthsDuration):
-        env.spend(len(list))
-        total: Value = list[0]
-        for element in list[1:]:
-            total = operations.add(env, total, element)
-        return total
-    env.spend(len(list) >> 2)
-    result: Number = 0
-    for number in _numbers(list):
-        result = numbers.add(result, number)
-    return result
-
-
-@builtin("product", "list: list", variadic=True)
-def product(env: Env, list: Elements) -> Value:
-    if not list:
-        return None
-    env.spend(len(list) >> 2)
-    result: Number = 1
-    for number in _numbers(list):
-        result = numbers.multiply(result, number)
-    return result
-
-
-@builtin("mean", "list: list", variadic=True)
-def mean(env: Env, list: Elements) -> Value:
-    if not list:
-        return None
-    return operations.divide(env, sum_(env, list), len(list))
-
-
-@builtin("median", "list: list", variadic=True)
-def median(env: Env, list: Elements) -> Value:
-    ordered = sorted(_numbers(list))
-    if not ordered:
-        return None
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return numbers.divide(numbers.add(ordered[middle - 1], ordered[middle]), 2)
-
-
-def _three_valued(elements: Elements, deciding: bool) -> Value:
-    unknown = False
-    for element in elements:
-        if element is deciding:
-            return deciding
-        unknown = unknown or type(element) is not bool
-    return None if unknown else not deciding
-
-
-@builtin("all", "list: list", variadic=True)
-def all_(env: Env, list: Elements) -> Value:
-    return _three_valued(list, False)
-
-
-@builtin("any", "list: list", variadic=True)
-def any_(env: Env, list: Elements) -> Value:
-    return _three_valued(list, True)
+    return any(_equal(env, member, element) for member in list)
 
 
 def _joined(env: Env, lists: Elements) -> Elements:
@@ -138,18 +40,32 @@ def _joined(env: Env, lists: Elements) -> Elements:
     return joined
 
 
-@builtin("concatenate", "list: list", variadic=True, unwraps=False)
+@builtin(
+    "concatenate",
+    "list: list",
+    "lists: list",
+    variadic=True,
+    unwraps=False,
+    about="The elements of all the lists, one after the other",
+)
 def concatenate(env: Env, lists: Elements) -> Value:
     return _joined(env, lists)
 
 
-@builtin("append", "list: list", variadic=True, unwraps=False)
-def append(env: Env, arguments: Elements) -> Value:
-    if not arguments or arguments[0] is None:
+@builtin(
+    "append",
+    "list: list, item: any",
+    "list: list, items: any",
+    variadic=True,
+    unwraps=False,
+    about="The list with the items at its end",
+)
+def append(env: Env, arguments: Elements, *items: Value) -> Value:
+    first, added = (arguments, items) if items else (arguments[0], tuple(arguments[1:]))
+    if first is None:
         raise FeelFault("'list' must be a list, found null")
-    first = arguments[0]
-    env.check_list(len(first) if isinstance(first, list) else 1)
-    return [*(first if isinstance(first, list) else [first]), *arguments[1:]]
+    env.check_list(len(first) + len(added) if isinstance(first, list) else len(added))
+    return [*(first if isinstance(first, list) else [first]), *added]
 
 
 def _flat(env: Env, elements: Elements, into: Elements, depth: int) -> None:
@@ -165,43 +81,59 @@ def _flat(env: Env, elements: Elements, into: Elements, depth: int) -> None:
         env.check_list(len(into))
 
 
-@builtin("flatten", "list: list")
+@builtin("flatten", "list: list", about="The elements of the list and of the lists in it")
 def flatten(env: Env, list: Elements) -> Value:
     flat: Elements = []
     _flat(env, list, flat, 0)
     return flat
 
 
-def _distinct(env: Env, elements: Elements) -> Elements:
+def _parted(env: Env, elements: Elements) -> tuple[Elements, Elements]:
+    """The different elements in their order, and those of them that stand in the list more than once."""
     kept: Elements = []
-    seen: set[tuple[type, object]] = set()
+    repeated: dict[int, Value] = {}
+    seen: dict[tuple[type, object], int] = {}
     for element in elements:
         if element is None or isinstance(element, bool | int | str | Decimal):
             # Scalars are told apart in constant time; equal numbers of either type have one hash.
             key = (Decimal if is_number(element) else type(element), element)
-            if key in seen:
-                continue
-            seen.add(key)
+            place = seen.setdefault(key, len(kept))
         else:
             env.spend(len(kept))
-            if any(operations.equals(env, element, member) is True for member in kept):
-                continue
-        kept.append(element)
-    return kept
+            place = next((at for at, member in enumerate(kept) if _equal(env, element, member)), len(kept))
+        if place == len(kept):
+            kept.append(element)
+        else:
+            repeated[place] = kept[place]
+    return kept, [repeated[place] for place in sorted(repeated)]
 
 
-@builtin("distinct values", "list: list")
+@builtin("distinct values", "list: list", about="The list without its repetitions")
 def distinct_values(env: Env, list: Elements) -> Value:
-    return _distinct(env, list)
+    return _parted(env, list)[0]
 
 
-@builtin("union", "list: list", variadic=True, unwraps=False)
+@builtin(
+    "union",
+    "list: list",
+    "lists: list",
+    variadic=True,
+    unwraps=False,
+    about="The elements of all the lists without repetitions",
+)
 def union(env: Env, lists: Elements) -> Value:
-    return _distinct(env, _joined(env, lists))
+    return _parted(env, _joined(env, lists))[0]
 
 
-@builtin("sort", "list: list, precedes: function")
-def sort(env: Env, list: Elements, precedes: FeelFunction) -> Value:
+@builtin("duplicate values", "list: list", about="The elements that the list repeats, each once", origin="Camunda")
+def duplicate_values(env: Env, list: Elements) -> Value:
+    return _parted(env, list)[1]
+
+
+@builtin("sort", "list: list, precedes?: function", about="The list in the order of `precedes`, else ascending")
+def sort(env: Env, list: Elements, precedes: FeelFunction | None = None) -> Value:
+    if precedes is None:
+        return _ascending(env, list)
     if len(precedes.parameters) != 2:
         raise FeelFault("'precedes' must be a function of two parameters")
 
@@ -213,14 +145,22 @@ def sort(env: Env, list: Elements, precedes: FeelFunction) -> Value:
     return sorted(list, key=cmp_to_key(order))
 
 
-@builtin("reverse", "list: list")
+def _ascending(env: Env, elements: Elements) -> Elements:
+    """Sorted by the order of their kind. Raises FeelFault for elements without a common order."""
+    for element in elements:
+        operations.order_key(element)
+    env.spend(len(elements) * len(elements).bit_length())
+    return sorted(elements, key=cmp_to_key(operations.compare))
+
+
+@builtin("reverse", "list: list", about="The list from its end to its start")
 def reverse(env: Env, list: Elements) -> Value:
     return list[::-1]
 
 
-@builtin("index of", "list: list, match: any")
+@builtin("index of", "list: list, match: any", about="The positions of the elements that are equal to the given one")
 def index_of(env: Env, list: Elements, match: Value) -> Value:
-    return [place for place, member in enumerate(list, 1) if operations.equals(env, member, match) is True]
+    return [place for place, member in enumerate(list, 1) if _equal(env, member, match)]
 
 
 def _place(elements: Elements, position: int) -> int:
@@ -229,7 +169,11 @@ def _place(elements: Elements, position: int) -> int:
     return position - 1 if position > 0 else len(elements) + position
 
 
-@builtin("sublist", "list: list, start position: integer, length?: integer")
+@builtin(
+    "sublist",
+    "list: list, start position: position, length?: position",
+    about="The elements from a position on, a negative one counted from the end",
+)
 def sublist(env: Env, list: Elements, start: int, length: int | None = None) -> Value:
     first = _place(list, start)
     if length is not None and length < 0:
@@ -237,13 +181,44 @@ def sublist(env: Env, list: Elements, start: int, length: int | None = None) -> 
     return list[first:] if length is None else list[first : first + length]
 
 
-@builtin("insert before", "list: list, position: integer, newItem: any")
+@builtin(
+    "insert before", "list: list, position: position, newItem: any", about="The list with an item before a position"
+)
 def insert_before(env: Env, list: Elements, position: int, new_item: Value) -> Value:
     place = _place(list, position)
     return [*list[:place], new_item, *list[place:]]
 
 
-@builtin("remove", "list: list, position: integer")
+@builtin("remove", "list: list, position: position", about="The list without the element at a position")
 def remove(env: Env, list: Elements, position: int) -> Value:
     place = _place(list, position)
     return [*list[:place], *list[place + 1 :]]
+
+
+@builtin(
+    "list replace",
+    "list: list, position: position, newItem: any",
+    "list: list, match: function, newItem: any",
+    about="The list with the item in one place, or in all where match(element, newItem) is true",
+)
+def list_replace(env: Env, list: Elements, where: int | FeelFunction, new_item: Value) -> Value:
+    if isinstance(where, int):
+        place = _place(list, where)
+        return [*list[:place], new_item, *list[place + 1 :]]
+    if len(where.parameters) != 2:
+        raise FeelFault("'match' must be a function of two parameters")
+    replaced: Elements = []
+    for element in list:
+        matches = env.invoke(where, [element, new_item], 0)
+        if type(matches) is not bool:
+            raise FeelFault(f"'match' must give true or false, found {kind_of(matches)}")
+        replaced.append(new_item if matches else element)
+    return replaced
+
+
+@builtin("partition", "list: list, size: position", about="The list cut into lists of a size", origin="Camunda")
+def partition(env: Env, list: Elements, size: int) -> Value:
+    if size < 1:
+        raise FeelFault(f"the size must be at least 1, found {size}")
+    env.spend(len(list) // size)
+    return [list[start : start + size] for start in range(0, len(list), size)]

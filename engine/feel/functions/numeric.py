@@ -1,4 +1,4 @@
-"""Owns the built-in functions on numbers and on booleans.
+"""Owns the built-in functions on numbers.
 Never uses binary floating point.
 Called by compiled invocations through the table of built-ins.
 """
@@ -12,63 +12,81 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.temporal import DaysTimeDuration, YearsMonthsDuration
-from engine.feel.values import Number, Value, is_number, kind_of
+from engine.feel.values import Number, Value
 
 
-@builtin("floor", "n: number, scale?: integer")
+@builtin("floor", "n: number, scale?: position", about="The number rounded down, to `scale` decimal places")
 def floor(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["floor"])
 
 
-@builtin("ceiling", "n: number, scale?: integer")
+@builtin("ceiling", "n: number, scale?: position", about="The number rounded up, to `scale` decimal places")
 def ceiling(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["ceiling"])
 
 
-@builtin("decimal", "n: number, scale: integer")
-def decimal(env: Env, n: Number, scale: int) -> Value:
-    return numbers.rounded(n, scale, numbers.ROUNDINGS["half even"])
+@builtin(
+    "decimal",
+    "n: number, scale: position, mode?: string",
+    about="The number rounded to `scale` decimal places, halves to even or by Camunda's `mode`",
+)
+def decimal(env: Env, n: Number, scale: int, mode: str | None = None) -> Value:
+    name = "half even" if mode is None else mode.lower().replace("_", " ")
+    if name == "unnecessary":
+        result = numbers.rounded(n, scale, numbers.ROUNDINGS["half even"])
+        if result != n:
+            raise FeelFault(f"{numbers.number_text(n)} has more than {scale} decimal places")
+        return result
+    if name not in numbers.ROUNDINGS:
+        raise FeelFault(f"'mode' must be one of {', '.join(numbers.ROUNDINGS)} or unnecessary, found {name[:40]!r}")
+    return numbers.rounded(n, scale, numbers.ROUNDINGS[name])
 
 
-@builtin("round up", "n: number, scale: integer", "n: number")
-def round_up(env: Env, n: Number, scale: int = 0) -> Value:
-    return numbers.rounded(n, scale, numbers.ROUNDINGS["up"])
+@builtin("round up", "n: number, scale?: position", about="The number rounded away from zero")
+def round_up(env: Env, n: Number, scale: int | None = None) -> Value:
+    return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["up"])
 
 
-@builtin("round down", "n: number, scale: integer", "n: number")
-def round_down(env: Env, n: Number, scale: int = 0) -> Value:
-    return numbers.rounded(n, scale, numbers.ROUNDINGS["down"])
+@builtin("round down", "n: number, scale?: position", about="The number rounded towards zero")
+def round_down(env: Env, n: Number, scale: int | None = None) -> Value:
+    return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["down"])
 
 
-@builtin("round half up", "n: number, scale: integer", "n: number")
-def round_half_up(env: Env, n: Number, scale: int = 0) -> Value:
-    return numbers.rounded(n, scale, numbers.ROUNDINGS["half up"])
+@builtin(
+    "round half up", "n: number, scale?: position", about="The number rounded to the nearest, halves away from zero"
+)
+def round_half_up(env: Env, n: Number, scale: int | None = None) -> Value:
+    return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["half up"])
 
 
-@builtin("round half down", "n: number, scale: integer", "n: number")
-def round_half_down(env: Env, n: Number, scale: int = 0) -> Value:
-    return numbers.rounded(n, scale, numbers.ROUNDINGS["half down"])
+@builtin(
+    "round half down", "n: number, scale?: position", about="The number rounded to the nearest, halves towards zero"
+)
+def round_half_down(env: Env, n: Number, scale: int | None = None) -> Value:
+    return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["half down"])
 
 
-@builtin("modulo", "dividend: number, divisor: number")
+@builtin(
+    "modulo", "dividend: number, divisor: number", about="The remainder of a division, with the sign of the divisor"
+)
 def modulo(env: Env, dividend: Number, divisor: Number) -> Value:
     return numbers.modulo(dividend, divisor)
 
 
-@builtin("sqrt", "number: number")
+@builtin("sqrt", "number: number", about="The square root")
 def sqrt(env: Env, number: Number) -> Value:
     if number < 0:
         raise FeelFault("a negative number has no square root")
     return numbers.narrowed(numbers.decimal_result(numbers.D34.sqrt, Decimal(number)))
 
 
-@builtin("exp", "number: number")
+@builtin("exp", "number: number", about="e to the power of the number")
 def exp(env: Env, number: Number) -> Value:
     env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.exp, Decimal(number))
 
 
-@builtin("log", "number: number")
+@builtin("log", "number: number", about="The natural logarithm")
 def log(env: Env, number: Number) -> Value:
     if number <= 0:
         raise FeelFault("only a positive number has a logarithm")
@@ -76,33 +94,20 @@ def log(env: Env, number: Number) -> Value:
     return numbers.decimal_result(numbers.D34.ln, Decimal(number))
 
 
-@builtin("abs", "n: any")
-def abs_(env: Env, n: Value) -> Value:
-    if isinstance(n, list) and len(n) == 1:
-        n = n[0]
-    if is_number(n):
-        return operations.negate(n) if n < 0 else n
+@builtin("abs", "n: quantity", "number: quantity", about="The number or duration without its sign")
+def abs_(env: Env, n: Number | DaysTimeDuration | YearsMonthsDuration) -> Value:
     if isinstance(n, DaysTimeDuration):
         return DaysTimeDuration(abs(n.ns))
     if isinstance(n, YearsMonthsDuration):
         return YearsMonthsDuration(abs(n.months))
-    raise FeelFault(f"'n' must be a number or a duration, found {kind_of(n)}")
+    return operations.negate(n) if n < 0 else n
 
 
-@builtin("odd", "number: number")
+@builtin("odd", "number: number", about="Whether a whole number is odd")
 def odd(env: Env, number: Number) -> Value:
     return numbers.whole(number, "the number") % 2 == 1
 
 
-@builtin("even", "number: number")
+@builtin("even", "number: number", about="Whether a whole number is even")
 def even(env: Env, number: Number) -> Value:
     return numbers.whole(number, "the number") % 2 == 0
-
-
-@builtin("not", "negand: any")
-def not_(env: Env, negand: Value) -> Value:
-    if type(negand) is bool:
-        return not negand
-    if negand is None:
-        return None
-    raise FeelFault("the argument is neither true nor false")

@@ -5,7 +5,7 @@ Called by the modules beside this one to register, by the compiler to look up, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
-from engine.feel.numbers import whole
-from engine.feel.values import FeelFunction, Value, kind_of
+from engine.feel.numbers import DIGITS, whole
+from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMonthsDuration
+from engine.feel.values import FeelFunction, Range, Value, kind_of
 
 Check: TypeAlias = Callable[[Env, Value, str], Value]
 Implementation: TypeAlias = Callable[..., Value]
@@ -32,17 +33,21 @@ class Parameter:
         return f"{self.name}{'?' if self.optional else ''}: {self.kind}"
 
 
+Signature: TypeAlias = tuple[Parameter, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Builtin:
     """A built-in: one or more parameter lists. `variadic` takes the elements themselves, `unwraps` also one list.
 
     `about` says in one line what it gives; `origin` is the DMN standard or Camunda's extension of it. A parameter list
-    that differs from an earlier one in nothing but its names offers other names for a call by name.
+    that differs from an earlier one in nothing but its names offers other names for a call by name. Where two lists of
+    one length differ in kinds, `signatures` opens with one for calls by position that takes either kind.
     """
 
     name: str
     implementation: Implementation
-    signatures: tuple[tuple[Parameter, ...], ...]
+    signatures: tuple[Signature, ...]
     variadic: bool
     unwraps: bool
     pure: bool
@@ -54,13 +59,17 @@ class Builtin:
         """How it is called, one text for each parameter list that differs in more than names."""
         shapes: dict[tuple[tuple[str, bool], ...], str] = {}
         for signature in self.signatures:
-            dots = "..." if self.variadic and len(signature) == 1 else ""
+            if any(_EITHER in parameter.name for parameter in signature):
+                continue
+            dots = "..." if self.variadic else ""
             text = f"{self.name}({', '.join(map(str, signature))}{dots})"
             shapes.setdefault(tuple((each.kind, each.optional) for each in signature), text)
         return tuple(shapes.values())
 
 
 BUILTINS: dict[str, Builtin] = {}
+# Joins the names of a parameter that a call by position fills with either; no text can name such a parameter.
+_EITHER = " or "
 
 
 def builtins() -> Mapping[str, Builtin]:
@@ -81,6 +90,15 @@ def _expect(kinds: tuple[type, ...], wanted: str) -> Check:
         raise FeelFault(f"'{name}' must be a {wanted}, found {kind_of(value)}")
 
     return check
+
+
+def _whole_part(env: Env, value: Value, name: str) -> Value:
+    value = _unwrapped(value)
+    if type(value) is int:
+        return value
+    if isinstance(value, Decimal):
+        return int(value) if value.adjusted() < DIGITS else whole(value, f"'{name}'")
+    raise FeelFault(f"'{name}' must be a number, found {kind_of(value)}")
 
 
 def _integer(env: Env, value: Value, name: str) -> Value:
@@ -112,25 +130,63 @@ def unchecked(env: Env, value: Value, name: str) -> Value:
     return value
 
 
-_CHECKS: dict[str, Check] = {
-    "any": unchecked,
-    "integer": _integer,
-    "string": _string,
-    "list": _list,
-    "number": _expect((int, Decimal), "number"),
-    "boolean": _expect((bool,), "boolean"),
-    "context": _expect((dict,), "context"),
-    "function": _expect((FeelFunction,), "function"),
+_DURATIONS = (DaysTimeDuration, YearsMonthsDuration)
+_POINTS = (int, Decimal, str, Date, Time, DateTime, *_DURATIONS)
+# The kinds of a declaration: as printed, and the check. A `position` is cut to its whole part, an `integer` is whole.
+_KINDS: dict[str, tuple[str, Check]] = {
+    "any": ("any", unchecked),
+    "integer": ("number", _integer),
+    "position": ("number", _whole_part),
+    "string": ("string", _string),
+    "list": ("list", _list),
+    "number": ("number", _expect((int, Decimal), "number")),
+    "quantity": ("number or duration", _expect((int, Decimal, *_DURATIONS), "number or duration")),
+    "boolean": ("boolean", _expect((bool,), "boolean")),
+    "context": ("context", _expect((dict,), "context")),
+    "function": ("function", _expect((FeelFunction,), "function")),
+    "range": ("range", _expect((Range,), "range")),
+    "point": ("point", _expect(_POINTS, "number, string, date, time or duration")),
 }
 
 
-def _parameters(declaration: str) -> tuple[Parameter, ...]:
+def _parameters(declaration: str) -> Signature:
     found: list[Parameter] = []
     for part in filter(None, declaration.split(",")):
-        name, _, kind = (piece.strip() for piece in part.partition(":"))
-        kind = kind or "any"
-        found.append(Parameter(name.removesuffix("?"), _CHECKS[kind], name.endswith("?"), kind))
+        name, _, declared = (piece.strip() for piece in part.partition(":"))
+        kind, check = _KINDS[declared or "any"]
+        found.append(Parameter(name.removesuffix("?"), check, name.endswith("?"), kind))
     return tuple(found)
+
+
+def _either(column: tuple[Parameter, ...]) -> Parameter:
+    """The parameter that takes what one of several parameters at the same place takes."""
+    kinds = {parameter.kind: parameter.check for parameter in column}
+    if len(kinds) == 1:
+        return column[0]
+    wanted = _EITHER.join(f"a {kind}" for kind in kinds)
+
+    def check(env: Env, value: Value, name: str) -> Value:
+        for each in kinds.values():
+            try:
+                return each(env, value, name)
+            except FeelFault:
+                continue
+        raise FeelFault(f"'{name}' must be {wanted}, found {kind_of(value)}")
+
+    name = _EITHER.join(dict.fromkeys(parameter.name for parameter in column))
+    return Parameter(name, unchecked if unchecked in kinds.values() else check, column[0].optional, _EITHER.join(kinds))
+
+
+def _by_position(signatures: Sequence[Signature]) -> list[Signature]:
+    """For each shape that comes in several kinds, the signature that a call by position is checked against."""
+    shapes: dict[tuple[bool, ...], list[Signature]] = {}
+    for signature in signatures:
+        shapes.setdefault(tuple(parameter.optional for parameter in signature), []).append(signature)
+    return [
+        tuple(map(_either, zip(*alike, strict=True)))
+        for alike in shapes.values()
+        if len({tuple(parameter.kind for parameter in signature) for signature in alike}) > 1
+    ]
 
 
 def builtin(
@@ -145,7 +201,8 @@ def builtin(
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
-        signatures = tuple(_parameters(declaration) for declaration in declarations or ("",))
+        declared = [_parameters(declaration) for declaration in declarations or ("",)]
+        signatures = (*_by_position(declared), *declared)
         BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin)
         return implementation
 

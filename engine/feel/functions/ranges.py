@@ -1,0 +1,242 @@
+"""Owns the built-in functions on ranges: how two of them, or one and a point, lie to each other, and ranges from text.
+Never changes a range; an end that is unbounded lies beyond every value and is not included.
+Called by compiled invocations through the table of built-ins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.feel import operations
+from engine.feel.environment import Env
+from engine.feel.faults import FeelFault, FeelSyntaxError
+from engine.feel.functions.registry import builtin
+from engine.feel.lexer import Token, tokenize
+from engine.feel.numbers import D34, decimal_result, narrowed
+from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_temporal, parse_time
+from engine.feel.values import Range, Value, kind_of
+
+MAX_RANGE_TEXT = 1_000
+_POINTS = "point1: point, point2: point"
+_POINT_RANGE = "point: point, range: range"
+_RANGE_POINT = "range: range, point: point"
+_RANGES = "range1: range, range2: range"
+_TEMPORAL: dict[str, Callable[[str], Value]] = {
+    "date": parse_date,
+    "time": parse_time,
+    "date and time": parse_date_time,
+    "duration": parse_duration,
+}
+
+
+def _intervals(left: Value, right: Value) -> tuple[Range, Range]:
+    """Both arguments as ranges, a point as the range that holds nothing else. Raises FeelFault for unlike kinds."""
+    first = left if isinstance(left, Range) else Range(left, left)
+    second = right if isinstance(right, Range) else Range(right, right)
+    kinds = [kind_of(each.end if each.start is None else each.start) for each in (first, second)]
+    if kinds[0] != kinds[1]:
+        raise FeelFault(f"cannot compare {kinds[0]} with {kinds[1]}")
+    return first, second
+
+
+def _starts_included(first: Range, second: Range) -> tuple[bool, bool]:
+    return (
+        first.start_included and first.start is not None,
+        second.start_included and second.start is not None,
+    )
+
+
+def _ends_included(first: Range, second: Range) -> tuple[bool, bool]:
+    return first.end_included and first.end is not None, second.end_included and second.end is not None
+
+
+def _start_order(first: Range, second: Range) -> int:
+    """Negative, zero or positive as the start of the first is below, at or above that of the second."""
+    if first.start is None or second.start is None:
+        return int(first.start is not None) - int(second.start is not None)
+    return operations.compare(first.start, second.start)
+
+
+def _end_order(first: Range, second: Range) -> int:
+    if first.end is None or second.end is None:
+        return int(first.end is None) - int(second.end is None)
+    return operations.compare(first.end, second.end)
+
+
+def _meeting(first: Range, second: Range) -> tuple[int, bool]:
+    """How the end of the first lies to the start of the second, and whether both are included."""
+    if first.end is None or second.start is None:
+        return 1, False
+    return operations.compare(first.end, second.start), first.end_included and second.start_included
+
+
+def _reaches(first: Range, second: Range) -> bool:
+    order, included = _meeting(first, second)
+    return order > 0 or (order == 0 and included)
+
+
+def _starts_within(first: Range, second: Range) -> bool:
+    """Whether the first starts no earlier than the second."""
+    order = _start_order(first, second)
+    mine, other = _starts_included(first, second)
+    return order > 0 or (order == 0 and (other or not mine))
+
+
+def _ends_within(first: Range, second: Range) -> bool:
+    """Whether the first ends no later than the second."""
+    order = _end_order(first, second)
+    mine, other = _ends_included(first, second)
+    return order < 0 or (order == 0 and (other or not mine))
+
+
+def _same_start(first: Range, second: Range) -> bool:
+    mine, other = _starts_included(first, second)
+    return mine is other and _start_order(first, second) == 0
+
+
+def _same_end(first: Range, second: Range) -> bool:
+    mine, other = _ends_included(first, second)
+    return mine is other and _end_order(first, second) == 0
+
+
+def _touches(first: Range, second: Range) -> bool:
+    order, included = _meeting(first, second)
+    return order == 0 and included
+
+
+def _overlaps_before(first: Range, second: Range) -> bool:
+    return not _starts_within(first, second) and _reaches(first, second) and _ends_within(first, second)
+
+
+@builtin(
+    "before", _POINTS, _POINT_RANGE, _RANGE_POINT, _RANGES, about="Whether the first ends before the second starts"
+)
+def before(env: Env, left: Value, right: Value) -> Value:
+    return not _reaches(*_intervals(left, right))
+
+
+@builtin("after", _POINTS, _POINT_RANGE, _RANGE_POINT, _RANGES, about="Whether the first starts after the second ends")
+def after(env: Env, left: Value, right: Value) -> Value:
+    return not _reaches(*_intervals(right, left))
+
+
+@builtin("meets", _RANGES, about="Whether the first range ends with the very value that the second starts with")
+def meets(env: Env, left: Value, right: Value) -> Value:
+    return _touches(*_intervals(left, right))
+
+
+@builtin("met by", _RANGES, about="Whether the first range starts with the very value that the second ends with")
+def met_by(env: Env, left: Value, right: Value) -> Value:
+    return _touches(*_intervals(right, left))
+
+
+@builtin("overlaps", _RANGES, about="Whether two ranges have a value in common")
+def overlaps(env: Env, left: Value, right: Value) -> Value:
+    first, second = _intervals(left, right)
+    return _reaches(first, second) and _reaches(second, first)
+
+
+@builtin("overlaps before", _RANGES, about="Whether the first range starts before the second and ends inside it")
+def overlaps_before(env: Env, left: Value, right: Value) -> Value:
+    return _overlaps_before(*_intervals(left, right))
+
+
+@builtin("overlaps after", _RANGES, about="Whether the first range starts inside the second and ends after it")
+def overlaps_after(env: Env, left: Value, right: Value) -> Value:
+    return _overlaps_before(*_intervals(right, left))
+
+
+def _finishes(first: Range, second: Range) -> bool:
+    return _same_end(first, second) and _starts_within(first, second)
+
+
+@builtin("finishes", _POINT_RANGE, _RANGES, about="Whether the first ends as the second does and starts no earlier")
+def finishes(env: Env, left: Value, right: Value) -> Value:
+    return _finishes(*_intervals(left, right))
+
+
+@builtin("finished by", _RANGE_POINT, _RANGES, about="Whether the second ends as the first does and starts no earlier")
+def finished_by(env: Env, left: Value, right: Value) -> Value:
+    return _finishes(*_intervals(right, left))
+
+
+def _during(first: Range, second: Range) -> bool:
+    return _starts_within(first, second) and _ends_within(first, second)
+
+
+@builtin("includes", _RANGE_POINT, _RANGES, about="Whether the first range holds the point, or all of the second range")
+def includes(env: Env, left: Value, right: Value) -> Value:
+    return _during(*_intervals(right, left))
+
+
+@builtin("during", _POINT_RANGE, _RANGES, about="Whether the second range holds the point, or all of the first range")
+def during(env: Env, left: Value, right: Value) -> Value:
+    return _during(*_intervals(left, right))
+
+
+def _starts(first: Range, second: Range) -> bool:
+    return _same_start(first, second) and _ends_within(first, second)
+
+
+@builtin("starts", _POINT_RANGE, _RANGES, about="Whether the first starts as the second does and ends no later")
+def starts(env: Env, left: Value, right: Value) -> Value:
+    return _starts(*_intervals(left, right))
+
+
+@builtin("started by", _RANGE_POINT, _RANGES, about="Whether the second starts as the first does and ends no later")
+def started_by(env: Env, left: Value, right: Value) -> Value:
+    return _starts(*_intervals(right, left))
+
+
+@builtin("coincides", _POINTS, _RANGES, about="Whether two points, or both ends of two ranges, are the same")
+def coincides(env: Env, left: Value, right: Value) -> Value:
+    first, second = _intervals(left, right)
+    return _same_start(first, second) and _same_end(first, second)
+
+
+@builtin("range", "from: string", about='The range that a text such as "[1..5)" or "(..10]" describes')
+def range_from(env: Env, text: str) -> Value:
+    if len(text) > MAX_RANGE_TEXT:
+        raise FeelFault(f"the text of a range has at most {MAX_RANGE_TEXT} characters")
+    try:
+        return _parsed(tokenize(text))
+    except FeelSyntaxError as error:
+        raise FeelFault(f"{text!r} is not a range: unexpected {error.found}") from error
+
+
+def _parsed(tokens: list[Token]) -> Range:
+    """The range of a whole text, by the grammar of range literals (DMN 1.5, 10.3.1.2)."""
+    opening, closing, inner = tokens[0].text, tokens[-2].text if len(tokens) > 2 else "", tokens[1:-2]
+    if opening not in ("[", "(", "]") or closing not in ("]", ")", "["):
+        raise FeelFault("a range starts with [ or ( and ends with ] or )")
+    places = [place for place, token in enumerate(inner) if token.text == ".." and token.kind == "symbol"]
+    if len(places) != 1:
+        raise FeelFault("a range has two ends with .. between them")
+    start, end = _endpoint(inner[: places[0]]), _endpoint(inner[places[0] + 1 :])
+    start_included, end_included = opening == "[", closing == "]"
+    if start is None and end is None:
+        raise FeelFault("a range has at least one end")
+    if (start is None and start_included) or (end is None and end_included):
+        raise FeelFault("an end without a value is open: write ( or )")
+    if start is not None and end is not None:
+        operations.compare(start, end)
+    return Range(start, end, start_included, end_included)
+
+
+def _endpoint(tokens: list[Token]) -> Value:
+    """A number, string or temporal value; None where nothing is written."""
+    kinds = [token.text if token.kind == "symbol" else token.kind for token in tokens]
+    match kinds:
+        case []:
+            return None
+        case ["number"] | ["-", "number"]:
+            return narrowed(decimal_result(D34.create_decimal, "".join(token.text for token in tokens)))
+        case ["string"]:
+            return tokens[0].value
+        case ["@", "string"]:
+            return parse_temporal(tokens[1].value)
+        case [*_, "(", "string", ")"]:
+            parse = _TEMPORAL.get(" ".join(token.text for token in tokens[:-3]))
+            if parse is not None:
+                return parse(tokens[-2].value)
+    raise FeelFault("an end of a range is a number, a string, a date, a time or a duration")
