@@ -1,27 +1,31 @@
 """Owns compiled decision tables: which rules match, what they give, and the trace of it.
-Never reads XML; the hit policies are their own module.
+Never reads XML; the hit policies, and the index that finds rules by their constant cells, are their own modules.
 Called by decisions and, for tables inside other logic, by boxed expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.dmn.hit_policy import Hit, Outputs, Policy, value_of
 from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Scope, Unfit, fit
+from engine.dmn.rule_index import BLOCK, RuleIndex, places
+from engine.dmn.types import shown
 from engine.feel import Expression, Value
+from engine.feel.environment import Env
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input column. `name` is its label, else its expression."""
+    """An input column. `name` is its label, else its expression; `allowed` tells which values are expected."""
 
     id: str
     name: str
     expression: Expression
     convert: Convert | None
+    allowed: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,38 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row, counted from 1. `tests` leaves out the cells that any value passes; a null output gives null."""
+    """A row, counted from 1. `tests` leaves out the cells that any value passes; a null output gives null.
+
+    `hit` is what it gives when it matches, where that is always the same.
+    """
 
     id: str
     row: int
     tests: tuple[tuple[int, Expression], ...]
     outputs: tuple[Expression | None, ...]
+    hit: Hit | None
+
+
+class Block(NamedTuple):
+    """Some rules that follow each other, what finds them, and their cells by column and place in the block."""
+
+    rules: tuple[Rule, ...]
+    finder: RuleIndex
+    cells: tuple[Mapping[int, Expression], ...]
+
+
+def blocks(rules: Sequence[Rule], inputs: int) -> tuple[Block, ...]:
+    """All rules of a table with so many input columns, in their order."""
+    made = []
+    for start in range(0, len(rules), BLOCK):
+        some = tuple(rules[start : start + BLOCK])
+        cells: tuple[dict[int, Expression], ...] = tuple({} for _ in range(inputs))
+        for place, rule in enumerate(some):
+            for column, test in rule.tests:
+                cells[column][place] = test
+        constants = [{place: test.constant_tests for place, test in column.items()} for column in cells]
+        made.append(Block(some, RuleIndex(constants, len(some)), cells))
+    return tuple(made)
 
 
 class TableResult(NamedTuple):
@@ -62,49 +92,60 @@ class Table:
     policy_name: str
     policy: Policy
     columns: Outputs
+    blocks: tuple[Block, ...]
 
     def evaluate(self, scope: Scope, evaluation: Evaluation) -> TableResult:
         """The table's value in a scope. Raises DecisionFailed."""
-        values = tuple(self._input(column, scope, evaluation) for column in self.inputs)
+        env = evaluation.env(scope)
+        values = tuple([self._input(column, env, evaluation) for column in self.inputs])
         hits = []
-        for rule in self._matching(values, scope, evaluation):
-            hits.append(Hit(rule.row, rule.id, self._outputs(rule, scope, evaluation)))
+        for rule in self._matching(values, env, evaluation):
+            hits.append(rule.hit or Hit(rule.row, rule.id, self._outputs(rule, env)))
             if self.policy_name == "FIRST":
                 break
-        value = self.policy(self.columns, hits) if hits else self._default(scope, evaluation)
+        value = self.policy(self.columns, hits) if hits else self._default(env)
         return TableResult(value, values, tuple(hits))
 
-    def _input(self, column: Input, scope: Scope, evaluation: Evaluation) -> Value:
-        value = column.expression.evaluate(scope, evaluation.context)
-        if column.convert is None:
-            return value
-        try:
-            return column.convert(value)
-        except Unfit as unfit:
-            # As in Camunda 8, an input of another type than declared is not refused: the cells decide.
-            evaluation.warn(column.expression.text, f"input `{column.name}`: {unfit}")
-            return value
+    def _input(self, column: Input, env: Env, evaluation: Evaluation) -> Value:
+        """The input of a column. As in Camunda 8, one that is not as declared is not refused: the cells decide."""
+        value = column.expression.evaluate_in(env)
+        if column.convert is not None:
+            try:
+                value = column.convert(value)
+            except Unfit as unfit:
+                evaluation.warn(column.expression.text, f"input `{column.name}`: {unfit}")
+        if column.allowed is not None and value is not None and column.allowed.evaluate_in(env, value) is not True:
+            cause = f"input `{column.name}`: {shown(value)} is none of the input values {column.allowed.text}"
+            evaluation.warn(column.expression.text, cause)
+        return value
 
-    def _matching(self, values: tuple[Value, ...], scope: Scope, evaluation: Evaluation) -> Iterator[Rule]:
-        context = evaluation.context
-        for rule in self.rules:
-            evaluation.check()
-            for column, test in rule.tests:
-                if test.evaluate(scope, context, values[column]) is not True:
-                    break
-            else:
-                yield rule
+    def _matching(self, values: tuple[Value, ...], env: Env, evaluation: Evaluation) -> Iterator[Rule]:
+        """The rules that match, in their order; as if each rule's cells were evaluated from left to right."""
+        for rules, finder, cells in self.blocks:
+            alive, pending = finder.candidates(values)
+            visited = alive
+            for _, some in pending:
+                visited |= some
+            for place in places(visited):
+                bit = 1 << place
+                for column, some in pending:
+                    if some & bit and cells[column][place].evaluate_in(env, values[column]) is not True:
+                        break
+                else:
+                    if alive & bit:
+                        yield rules[place]
+                evaluation.check()
 
-    def _outputs(self, rule: Rule, scope: Scope, evaluation: Evaluation) -> tuple[Value, ...]:
+    def _outputs(self, rule: Rule, env: Env) -> tuple[Value, ...]:
         given = []
         for column, entry in zip(self.outputs, rule.outputs, strict=True):
-            value = None if entry is None else entry.evaluate(scope, evaluation.context)
+            value = None if entry is None else entry.evaluate_in(env)
             if column.convert is not None:
                 value = fit(column.convert, value, f"rule {rule.row}, output `{column.name}`")
             given.append(value)
         return tuple(given)
 
-    def _default(self, scope: Scope, evaluation: Evaluation) -> Value:
+    def _default(self, env: Env) -> Value:
         """The default outputs, null where there are none: also of a table that otherwise gives a list."""
         if all(column.default is None for column in self.outputs):
             return None
@@ -113,7 +154,7 @@ class Table:
             if column.default is None
             else fit(
                 column.convert,
-                column.default.evaluate(scope, evaluation.context),
+                column.default.evaluate_in(env),
                 f"the default of output `{column.name}`",
             )
             for column in self.outputs
@@ -136,6 +177,7 @@ class Table:
     def expressions(self) -> list[Expression]:
         """Every expression of the table."""
         found = [column.expression for column in self.inputs]
+        found += [column.allowed for column in self.inputs if column.allowed is not None]
         found += [column.default for column in self.outputs if column.default is not None]
         for rule in self.rules:
             found += [test for _, test in rule.tests]

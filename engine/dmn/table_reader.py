@@ -9,9 +9,10 @@ from typing import Final
 
 from lxml import etree
 
-from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, POLICIES, Outputs, Policy
+from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, POLICIES, Hit, Outputs, Policy
+from engine.dmn.logic import Unfit
 from engine.dmn.source import CAMUNDA, Source, spaced
-from engine.dmn.table import Input, Output, Rule, Table
+from engine.dmn.table import Input, Output, Rule, Table, blocks
 from engine.dmn.types import Types
 from engine.feel import Expression, Value
 
@@ -42,7 +43,8 @@ class TableReader:
         if policy is None or any(problem.severity == "error" for problem in self._source.problems[before:]):
             return None
         read_inputs = tuple(column for column in inputs if column is not None)
-        return Table(read_inputs, tuple(outputs), tuple(rules), policy_name, policy, columns)
+        found = blocks(rules, len(read_inputs))
+        return Table(read_inputs, tuple(outputs), tuple(rules), policy_name, policy, columns, found)
 
     def _policy(self, name: str) -> Policy | None:
         aggregation = self._element.get("aggregation")
@@ -73,11 +75,19 @@ class TableReader:
             message, remedy = f"the input variable of {where} is not read", "Write `?` for the input in its cells."
             self._source.add(column, "input-variable", message, remedy, "warning")
         expression = self._source.expression(literal, self._names, f"the expression of {where}")
-        convert = self._types.of(literal)
+        convert = self._types.received(literal)
         if expression is None:
             return None
         name = spaced(column.get("label", "")) or expression.text
-        return Input(column.get("id", ""), name, expression, convert)
+        return Input(column.get("id", ""), name, expression, convert, self._allowed(column, where))
+
+    def _allowed(self, column: etree._Element, where: str) -> Expression | None:
+        """The tests of the values that an input may have; null where it may have any."""
+        element = self._source.child(column, "inputValues")
+        text = self._source.text(element)
+        if element is None or text in _ANYTHING:
+            return None
+        return self._source.compiled(element, text, self._names, f"the list of input values of {where}", tests=True)
 
     def _input_name(self, column: etree._Element, number: int) -> str:
         label = spaced(column.get("label", "")) or self._source.text(self._source.child(column, "inputExpression"))
@@ -99,7 +109,7 @@ class TableReader:
             entry = self._source.child(column, "defaultOutputEntry")
             default = self._entry(entry, f"the default of {where}") if entry is not None else None
             label = name or spaced(column.get("label", "")) or spaced(self._element.get("outputLabel", ""))
-            outputs.append(Output(column.get("id", ""), label, self._types.of(column), default))
+            outputs.append(Output(column.get("id", ""), label, self._types.received(column), default))
         return outputs
 
     def _priorities(self, policy_name: str, outputs: list[Output]) -> tuple[tuple[Value, ...], ...]:
@@ -146,7 +156,25 @@ class TableReader:
             self._entry(entry, f'rule {row}, output column {number} "{output.name}"')
             for number, (entry, output) in enumerate(zip(entries, outputs, strict=False), 1)
         ]
-        return Rule(rule.get("id", "") or f"rule {row}", row, tuple(tests), tuple(given))
+        rule_id = rule.get("id", "") or f"rule {row}"
+        hit = self._hit(row, rule_id, given, outputs)
+        return Rule(rule_id, row, tuple(tests), tuple(given), hit)
+
+    def _hit(self, row: int, rule_id: str, given: list[Expression | None], outputs: list[Output]) -> Hit | None:
+        """What the rule gives, where that is always the same: plain values that fit their types."""
+        values: list[Value] = []
+        for entry, column in zip(given, outputs, strict=False):
+            if entry is not None and not entry.is_constant:
+                return None
+            value = None if entry is None else entry.evaluate({})
+            try:
+                fitted = value if column.convert is None else column.convert(value)
+            except Unfit:
+                return None
+            if isinstance(value, list | dict) or isinstance(fitted, list | dict):
+                return None
+            values.append(fitted)
+        return Hit(row, rule_id, tuple(values))
 
     def _count(self, rule: etree._Element, row: int, found: int, wanted: int, what: str) -> None:
         if found != wanted:
