@@ -1,41 +1,41 @@
-"""Owns the place in the tokens of one text: looking ahead, expecting, gathering names that contain spaces.
+"""Owns the place in the tokens of one text: looking ahead, expecting, open brackets, gathering names with spaces.
 Never builds syntax trees.
 Called by the parser, which extends it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container
 
+from engine.feel import mistakes
 from engine.feel.environment import FeelLimits
 from engine.feel.faults import FeelSyntaxError
 from engine.feel.lexer import Token, tokenize
+from engine.feel.vocabulary import Vocabulary, joined
 
-_NAME_SYMBOLS = frozenset("+-*/.")
-MAX_SPACED_NAMES = 500
+_NAME_SYMBOLS = frozenset("+-*/.'’")
 MAX_NAME_TOKENS = 60
-MAX_NAME_LENGTH = 200
+MAX_CALLED_WORDS = 8
 _WORDS = frozenset(("name", "keyword", "number"))
 
 
-def spaced(name: str) -> str:
-    """A name with its inner white space reduced to single spaces."""
-    return " ".join(name.split())
+class Opener:
+    """A bracket that is open: its token, and whether it is a range of which the end is being read."""
 
+    __slots__ = ("range_end", "token")
 
-def _needs_help(name: str) -> bool:
-    """Whether a name is more than one token, so that the parser must know it to recognise it."""
-    try:
-        return len(tokenize(name)) > 2
-    except FeelSyntaxError:
-        return False  # only reachable between back quotes
+    def __init__(self, token: Token) -> None:
+        self.token = token
+        self.range_end = False
 
 
 class Cursor:
-    """Tokens of a text and the names of several tokens that are known at the present place."""
+    """Tokens of a text, the brackets open at the present place, and the names of several tokens known there.
 
-    def __init__(self, text: str, names: Collection[str], calls: Iterable[str], limits: FeelLimits) -> None:
+    `members` are the names that any context of the text has had so far: a path may end in one of them.
+    """
+
+    def __init__(self, text: str, names: Collection[str], calls: Container[str], limits: FeelLimits) -> None:
         if len(text) > limits.max_text:
             raise FeelSyntaxError(text, limits.max_text, "more", f"at most {limits.max_text} characters")
         self.text = text
@@ -43,28 +43,13 @@ class Cursor:
         self.tokens = tokenize(text)
         self.index = 0
         self.token = self.tokens[0]
-        self.known: list[str] = []
-        self._counts: Counter[str] = Counter()
+        self.known = Vocabulary()
+        self.members = Vocabulary()
         for name in names:
-            if _needs_help(name):
-                self.learn(spaced(name))
-        self.calls = frozenset(name for name in calls if " " in name)
+            self.known.learn(name)
+        self.calls = calls
+        self.openers: list[Opener] = []
         self.nesting = 0
-
-    def learn(self, name: str) -> None:
-        """Know a name of several tokens from here on."""
-        if len(self.known) >= MAX_SPACED_NAMES:
-            raise self.error(f"at most {MAX_SPACED_NAMES} names with spaces or operators")
-        self.known.append(name)
-        self._counts[name] += 1
-
-    def forget(self, mark: int) -> None:
-        """Know no more than when `known` had `mark` names."""
-        for name in self.known[mark:]:
-            self._counts[name] -= 1
-            if not self._counts[name]:
-                del self._counts[name]
-        del self.known[mark:]
 
     def advance(self) -> Token:
         """Step over the present token and return it."""
@@ -95,68 +80,120 @@ class Cursor:
             raise self.error(f"'{text}'", hint)
         return self.advance()
 
-    def error(self, expected: str, hint: str = "") -> FeelSyntaxError:
+    def open(self) -> Token:
+        """Step over an opening bracket."""
+        self.openers.append(Opener(self.token))
+        return self.advance()
+
+    def close(self, *closers: str, hint: str = "") -> Token:
+        """Step over the bracket that closes the one opened last. Raises FeelSyntaxError when none stands here."""
+        if not any(map(self.at, closers)):
+            raise self.unclosed(" or ".join(f"'{closer}'" for closer in closers), hint)
+        self.openers.pop()
+        return self.advance()
+
+    def separated(self, closer: str, what: str) -> bool:
+        """Step over a comma between two of `what`; False before `closer`. Raises FeelSyntaxError at anything else."""
+        if self.at(closer):
+            return False
+        if not self.accept(","):
+            comes = self.token.kind in ("name", "number", "string", "escaped") or self.token.text in ("(", "[", "{")
+            raise self.unclosed(f"',' or '{closer}'", f"',' separates {what}" if comes else "")
+        if self.at(closer):
+            raise self.error(f"another of the {what}", mistakes.missing_operand(self.tokens, self.index))
+        return True
+
+    def unclosed(self, expected: str, hint: str = "") -> FeelSyntaxError:
+        """The error that the bracket opened last is not closed here."""
+        if self.token.kind == "name" and self.peek(-1).kind == "name":
+            hint = f"{hint}; {mistakes.UNDECLARED}" if hint else mistakes.UNDECLARED
+        return self.error(expected, hint, self.openers[-1].token.start)
+
+    def error(self, expected: str, hint: str = "", opener: int | None = None) -> FeelSyntaxError:
         """The error that the present token does not fit."""
-        found = "the end" if self.token.kind == "end" else f"'{self.token.text[:40]}'"
-        return FeelSyntaxError(self.text, self.token.start, found, expected, hint)
+        token = self.token
+        if token.kind == "unclosed":
+            expected, hint = mistakes.unclosed(token)
+            opener = None
+        elif told := mistakes.sign(self.tokens, self.index):
+            hint, opener = told, None
+        return FeelSyntaxError(self.text, token.start, mistakes.found(token), expected, hint, opener)
 
-    def _slice(self, first: int, count: int) -> str:
-        return spaced(self.text[self.tokens[first].start : self.tokens[first + count - 1].end])
-
-    def _known_tokens(self) -> int:
-        """The tokens of the longest known name that begins here, 0 when none does."""
-        longest = 0
-        for count in range(2, min(MAX_NAME_TOKENS, len(self.tokens) - self.index) if self.known else 2):
-            written = self._slice(self.index, count)
-            if len(written) > MAX_NAME_LENGTH:
-                break
-            if written in self._counts:
-                longest = count
-        return longest
-
-    def _jump(self, count: int) -> str:
-        name = self._slice(self.index, count)
+    def jump(self, count: int) -> None:
+        """Step over `count` tokens."""
         self.index += count
         self.token = self.tokens[self.index]
-        return name
 
     def known_name(self) -> str | None:
         """Step over the longest known name of several tokens that begins here."""
-        count = max(self._known_tokens(), self._called_tokens())
-        return self._jump(count) if count else None
+        count, name = self.known.longest(self.tokens, self.index)
+        called = self._called_tokens()
+        if called > count:
+            count, name = called, joined(self.tokens, self.index, called)
+        if not count:
+            return None
+        self.jump(count)
+        return name
 
     def _called_tokens(self) -> int:
         """The tokens of a built-in's name that begins here and is followed by `(`."""
         count = 0
-        while count < MAX_NAME_TOKENS and self.peek(count).kind in _WORDS:
+        while count < MAX_CALLED_WORDS and self.peek(count).kind in _WORDS:
             count += 1
         if count < 2 or self.peek(count).text != "(":
             return 0
-        return count if self._slice(self.index, count) in self.calls else 0
+        return count if joined(self.tokens, self.index, count) in self.calls else 0
+
+    def member_name(self) -> str:
+        """Step over the name after a dot: a known one, a keyword, or all words that follow."""
+        count, name = max(
+            self.known.longest(self.tokens, self.index), self.members.longest(self.tokens, self.index), key=_tokens
+        )
+        if self.token.kind == "keyword" and not count:
+            return self.advance().text
+        plain = self._plain_tokens() if self.token.kind == "name" else 0
+        if count and count >= plain:
+            self.jump(count)
+            return name
+        return self.plain_name("a name after '.'")
 
     def plain_name(self, what: str) -> str:
         """Step over one or more words that make a name, up to a keyword or symbol."""
         if self.token.kind == "escaped":
             return self.advance().value
         if self.token.kind != "name":
-            raise self.error(what)
+            raise self.error(what, mistakes.missing_operand(self.tokens, self.index))
+        return self._gathered(self._plain_tokens())
+
+    def _plain_tokens(self) -> int:
         count = 1
-        while self.peek(count).kind in ("name", "number") and not self._type_test(count):
+        while self.peek(count).kind in ("name", "number") and self.peek(count).text != "?":
+            if self.peek(count).text == "instance" and self.peek(count + 1).text == "of":
+                break
             count += 1
-        return self._jump(count)
+        return count
 
-    def _type_test(self, ahead: int) -> bool:
-        return self.peek(ahead).text == "instance" and self.peek(ahead + 1).text == "of"
+    def _gathered(self, count: int) -> str:
+        name = joined(self.tokens, self.index, count)
+        self.jump(count)
+        return name
 
-    def name_until(self, closing: str) -> str | None:
-        """Step over a name that may contain keywords, numbers and + - * / . and ends before `closing`."""
-        if self.token.kind == "escaped" and self.peek().text == closing:
+    def name_until(self, *closing: str) -> str | None:
+        """Step over a name that may contain keywords, numbers and + - * / . ' and ends before one of `closing`."""
+        if self.token.kind == "escaped" and self.peek().text in closing:
             return self.advance().value
         if self.token.kind not in ("name", "keyword"):
             return None
         count = 0
-        while count < MAX_NAME_TOKENS and (self.peek(count).kind in _WORDS or self.peek(count).text in _NAME_SYMBOLS):
+        while count < MAX_NAME_TOKENS and self._in_name(count) and (not count or self.peek(count).text not in closing):
             count += 1
-        if self.peek(count).text != closing or self.peek(count).kind != "symbol":
+        if self.peek(count).text not in closing or self.peek(count).kind not in ("symbol", "keyword"):
             return None
-        return self._jump(count)
+        return self._gathered(count)
+
+    def _in_name(self, ahead: int) -> bool:
+        return self.peek(ahead).kind in _WORDS or self.peek(ahead).text in _NAME_SYMBOLS
+
+
+def _tokens(match: tuple[int, str]) -> int:
+    return match[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.feel import tree
 from engine.feel.border import measure
-from engine.feel.closures import calls, loops, names, operators
+from engine.feel.closures import calls, loops, names, operators, types
 from engine.feel.closures.code import Code, Compilation, ConstantTests
 from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import LimitExceeded
@@ -38,7 +38,8 @@ _FORMS: dict[type[Node], Callable[..., Any]] = {
     tree.FunctionOf: loops.function_of,
     tree.In: loops.membership,
     tree.Call: calls.call,
-    tree.InstanceOf: calls.instance_of,
+    tree.InstanceOf: types.instance_of,
+    tree.Undefined: types.undefined,
 }
 _NO_FRAME: list[Value] = []
 
@@ -139,17 +140,32 @@ def _expression(text: str, names: Collection[str], limits: FeelLimits, node: Nod
     return Expression(compilation, code, node.depth)
 
 
-def compile_expression(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
-    """Compile one expression; `names` are known variables, needed only for those with spaces or operators in them.
+def compile_expression(
+    text: str,
+    *,
+    names: Collection[str] = (),
+    limits: FeelLimits = DEFAULT_LIMITS,
+    types: Mapping[str, Callable[[Value], bool]] | None = None,
+) -> Expression:
+    """Compile one expression.
 
+    `names` are known variables, needed only for those with spaces or operators in them. `types` are the types that
+    `instance of` and declared parameters may name beside FEEL's own, each with the test of a value that is not null.
     Raises FeelSyntaxError.
     """
-    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits).whole_expression())
+    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits, types).whole_expression())
 
 
-def compile_unary_tests(text: str, *, names: Collection[str] = (), limits: FeelLimits = DEFAULT_LIMITS) -> Expression:
+def compile_unary_tests(
+    text: str,
+    *,
+    names: Collection[str] = (),
+    limits: FeelLimits = DEFAULT_LIMITS,
+    types: Mapping[str, Callable[[Value], bool]] | None = None,
+) -> Expression:
     """Compile the tests of one decision table cell: `-`, `< 5`, `[1..3], > 7`, `not("a", "b")`, `? > limit`.
 
-    Evaluated with the cell's input as `tested`, it gives true, false or null. Raises FeelSyntaxError.
+    Evaluated with the cell's input as `tested`, it gives true, false or null. `names`, `types` and errors are those of
+    `compile_expression`.
     """
-    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits).whole_unary_tests())
+    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits, types).whole_unary_tests())

@@ -9,7 +9,7 @@ from engine.feel.cursor import Cursor
 from engine.feel.faults import FeelFault, FeelSyntaxError
 from engine.feel.numbers import D34, DIGITS, decimal_result
 from engine.feel.temporal_text import parse_temporal
-from engine.feel.tree import Literal
+from engine.feel.tree import Literal, Node, Undefined
 
 
 def number(cursor: Cursor) -> Literal:
@@ -24,15 +24,14 @@ def number(cursor: Cursor) -> Literal:
     return Literal(token.start, 1, value)
 
 
-def temporal(cursor: Cursor) -> Literal:
-    """A date, time or duration. Raises FeelSyntaxError for a text that is none."""
+def temporal(cursor: Cursor) -> Node:
+    """A date, time or duration; a text that is none has no value. Raises FeelSyntaxError where no text follows."""
     start = cursor.expect("@").start
     token = cursor.token
     if token.kind != "string":
-        raise cursor.error('a text such as @"PT5S"')
-    try:
-        value = parse_temporal(token.value)
-    except FeelFault as fault:
-        raise cursor.error("a date, time or duration", fault.cause) from fault
+        raise cursor.error('a text in double quotes such as @"PT5S"')
     cursor.advance()
-    return Literal(start, 1, value)
+    try:
+        return Literal(start, 1, parse_temporal(token.value))
+    except FeelFault as fault:
+        return Undefined(start, 1, fault.cause)

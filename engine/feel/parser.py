@@ -5,15 +5,14 @@ Called by the compiler's entry points in this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Mapping
 
-from engine.feel import tree
-from engine.feel.cursor import Cursor, spaced
+from engine.feel import mistakes, operations, tree
 from engine.feel.environment import FeelLimits
 from engine.feel.literals import number, temporal
+from engine.feel.phrases import Phrases
 from engine.feel.tree import Node
-from engine.feel.type_parser import parse_type
-from engine.feel.values import is_number
+from engine.feel.type_parser import Accepts, parse_type
 
 OR, AND, COMPARISON, SUM, PRODUCT, POWER, UNARY, INSTANCE, POSTFIX = range(1, 10)
 _INFIX = {
@@ -38,17 +37,26 @@ _INFIX = {
     "(": POSTFIX,
 }
 _CONSTANTS = {"null": None, "true": True, "false": False}
-_BOUNDS = ("<", "<=", ">", ">=")
-# After one of these a `[` closed a range; anywhere else it opens a filter.
-_AFTER_RANGE = frozenset((")", "]", "}", ",", "and", "or", "then", "else", "return", "satisfies", ""))
+_BOUNDS = frozenset(("<", "<=", ">", ">=", "=", "!="))
+# After one of these the `[` behind the end of a range closes it; before anything else it opens a filter of that end.
+_AFTER_RANGE_TEXT = ") ] } , . .. : = != < <= > >= * / + ** [ and or then else return satisfies between in"
+_AFTER_RANGE = frozenset((*_AFTER_RANGE_TEXT.split(), ""))
 EXPRESSION = "an expression"
+TESTED = "?"
 
 
-class Parser(Cursor):
+class Parser(Phrases):
     """One parse of one text."""
 
-    def __init__(self, text: str, names: Collection[str], calls: Iterable[str], limits: FeelLimits) -> None:
-        super().__init__(text, names, calls, limits)
+    def __init__(
+        self,
+        text: str,
+        names: Collection[str],
+        calls: Container[str],
+        limits: FeelLimits,
+        types: Mapping[str, Accepts] | None = None,
+    ) -> None:
+        super().__init__(text, names, calls, limits, types)
         self.prefixes: dict[str, Callable[[], Node]] = {
             "if": self.conditional,
             "for": self.iteration,
@@ -65,6 +73,8 @@ class Parser(Cursor):
 
     def whole_expression(self) -> Node:
         """The whole text as one expression."""
+        if self.at("="):
+            raise self.error(EXPRESSION, "leave out the '=' that Modeler writes before an expression")
         node = self.expression()
         self.finish()
         return node
@@ -76,10 +86,10 @@ class Parser(Cursor):
         negated = self.at("not") and self.peek().text == "(" and self._closes_at_end()
         if negated:
             self.advance()
-            self.advance()
+            self.open()
         tests = self.tests()
         if negated:
-            self.expect(")")
+            self.close(")")
         self.finish()
         return tree.In(0, self.above(*tests, levels=2), None, tests, negated)
 
@@ -95,38 +105,39 @@ class Parser(Cursor):
 
     def finish(self) -> None:
         if self.token.kind != "end":
-            words = self.token.kind in ("name", "number")
-            hint = "a name with spaces must be declared, or stand between back quotes" if words else ""
-            raise self.error("an operator or the end", hint)
-
-    def above(self, *nodes: Node, levels: int = 1) -> int:
-        """The height of a tree over `nodes`, whose top takes `levels` Python frames to evaluate.
-
-        Raises FeelSyntaxError when it is too high.
-        """
-        depth = levels + max((node.depth for node in nodes), default=0)
-        if depth > self.limits.max_depth:
-            raise self.error(f"at most {self.limits.max_depth} nested operations", "split the expression")
-        return depth
+            raise self.error("an operator or the end", mistakes.missing_operator(self.tokens, self.index))
 
     def expression(self, floor: int = 0) -> Node:
         """An expression of operators that bind tighter than `floor`."""
         self.nesting += 1
         if self.nesting > self.limits.max_depth:
             raise self.error(f"at most {self.limits.max_depth} nested expressions", "split the expression")
-        left = self.prefix()
-        while (power := self.infix_power()) > floor:
-            left = self.infix(left, power)
+        left = self.infixes(self.bound() if not floor and self.token.text in _BOUNDS else self.prefix(), floor)
         self.nesting -= 1
         return left
 
-    def infix_power(self) -> int:
+    def infixes(self, left: Node, floor: int) -> Node:
+        """What the operators behind `left` that bind tighter than `floor` make of it."""
+        while (power := self.infix_power(left)) > floor:
+            left = self.infix(left, power)
+        return left
+
+    def infix_power(self, left: Node) -> int:
         token = self.token
         if token.kind in ("symbol", "keyword") or (token.text == "instance" and self.peek().text == "of"):
-            if token.text == "[" and self.peek().text in _AFTER_RANGE and self.peek().kind != "string":
+            if token.text == "[" and self._closes_range(left):
                 return 0
             return _INFIX.get(token.text, 0)
         return 0
+
+    def _closes_range(self, end: Node) -> bool:
+        """Whether the `[` here closes a range; a literal end has no filter."""
+        if not (self.openers and self.openers[-1].range_end):
+            return False
+        following = self.peek()
+        if following.text == "instance":
+            return self.peek(2).text == "of"
+        return isinstance(end, tree.Literal) or (following.kind != "string" and following.text in _AFTER_RANGE)
 
     def prefix(self) -> Node:
         token = self.token
@@ -135,21 +146,20 @@ class Parser(Cursor):
         if token.kind == "string":
             self.advance()
             return tree.Literal(token.start, 1, token.value)
-        if token.kind in ("name", "escaped"):
-            return self.name()
-        if token.kind != "end":
-            known = self.known_name() if token.kind == "keyword" else None
-            if known is not None:
-                return tree.Name(token.start, 1, known)
-            if token.text in _CONSTANTS:
-                self.advance()
-                return tree.Literal(token.start, 1, _CONSTANTS[token.text])
-            if token.text in self.prefixes:
-                return self.prefixes[token.text]()
-            if token.text in _BOUNDS:
-                return self.bound()
-        doubled = token.text == "=" and self.text[token.start - 1] == "="
-        raise self.error(EXPRESSION, "equality is a single =" if doubled else "")
+        if token.kind == "escaped":
+            self.advance()
+            return tree.Name(token.start, 1, token.value)
+        known = self.known_name() if token.kind in ("name", "keyword", "stray") else None
+        if known is not None:
+            return tree.Name(token.start, 1, known)
+        if token.kind == "name":
+            return tree.Name(token.start, 1, self.advance().text)
+        if token.kind != "end" and token.text in _CONSTANTS:
+            self.advance()
+            return tree.Literal(token.start, 1, _CONSTANTS[token.text])
+        if token.kind != "end" and token.text in self.prefixes:
+            return self.prefixes[token.text]()
+        raise self.error(EXPRESSION, mistakes.missing_operand(self.tokens, self.index))
 
     def infix(self, left: Node, power: int) -> Node:
         token = self.token
@@ -158,12 +168,13 @@ class Parser(Cursor):
         self.advance()
         if power == INSTANCE:
             self.expect("of")
-            return tree.InstanceOf(token.start, self.above(left), left, parse_type(self))
+            wanted = parse_type(self, self.types)
+            return tree.InstanceOf(token.start, self.above(left, levels=1 + _height(wanted)), left, wanted)
         if token.text in ("and", "or"):
             return self.logic(left, token.text, power, token.start)
         if token.text == "between":
             low = self.expression(COMPARISON)
-            self.expect("and", "between a and b")
+            self.expect("and", "written x between a and b")
             high = self.expression(COMPARISON)
             return tree.Between(token.start, self.above(left, low, high), left, low, high)
         if token.text == "in":
@@ -179,39 +190,41 @@ class Parser(Cursor):
             operands.append(self.expression(power))
         return tree.Logic(position, self.above(*operands), operator, tuple(operands))
 
-    def name(self) -> Node:
-        token = self.token
-        if token.kind == "escaped":
-            self.advance()
-            return tree.Name(token.start, 1, token.value)
-        known = self.known_name()
-        return tree.Name(token.start, 1, known if known is not None else self.advance().text)
-
     def negation(self) -> Node:
         token = self.advance()
+        if self.token.kind == "number":  # the sign of a numeric literal is a part of it
+            positive = number(self).value
+            return tree.Literal(token.start, 1, operations.negate(positive))
         operand = self.expression(UNARY - 1)
-        if isinstance(operand, tree.Literal) and is_number(operand.value):
-            return tree.Literal(token.start, 1, -operand.value)
         return tree.Negation(token.start, self.above(operand), operand)
 
     def bound(self) -> Node:
+        """A range from one side, `< 5`; `= 5` is the range of that value, and `!= 5` the test of `?`."""
         token = self.advance()
         end = self.expression(COMPARISON)
+        if token.text == "!=":
+            return self._compared(token.start, token.text, end)
+        if token.text == "=":
+            return tree.Interval(token.start, self.above(end), end, end, True, True)
         included = "=" in token.text
         if token.text[0] == "<":
             return tree.Interval(token.start, self.above(end), None, end, False, included)
         return tree.Interval(token.start, self.above(end), end, None, included, False)
 
+    def _compared(self, position: int, operator: str, value: Node) -> Node:
+        tested = tree.Name(position, 1, TESTED)
+        return tree.Comparison(position, self.above(tested, value), operator, tested, value)
+
     def parenthesis(self) -> Node:
-        token = self.advance()
+        token = self.open()
         inner = self.expression()
         if self.at(".."):
             return self.range_from(token.start, inner, False)
-        self.expect(")")
+        self.close(")")
         return inner
 
     def open_range(self) -> Node:
-        token = self.advance()
+        token = self.open()
         start = self.expression()
         if not self.at(".."):
             raise self.error("'..'", "']' opens a range that excludes its start")
@@ -219,134 +232,66 @@ class Parser(Cursor):
 
     def range_from(self, position: int, start: Node, start_included: bool) -> Node:
         self.expect("..")
+        self.openers[-1].range_end = True
         end = self.expression()
-        included = self.at("]")
-        if not (included or self.at(")") or self.at("[")):
-            raise self.error("']', ')' or '[' at the end of a range")
-        self.advance()
+        included = self.close("]", ")", "[").text == "]"
         return tree.Interval(position, self.above(start, end), start, end, start_included, included)
 
     def bracket(self) -> Node:
-        token = self.advance()
+        token = self.open()
         elements: list[Node] = []
-        if not self.at("]"):
+        while not self.at("]"):
             elements.append(self.expression())
-            if self.at(".."):
+            if self.at("..") and len(elements) == 1:
                 return self.range_from(token.start, elements[0], True)
-            while self.accept(","):
-                elements.append(self.expression())
-        self.expect("]")
+            if not self.separated("]", "elements"):
+                break
+        self.close("]")
         return tree.ListOf(token.start, self.above(*elements, levels=2), tuple(elements))
 
     def context(self) -> Node:
-        token = self.advance()
+        token, outer = self.open(), len(self.known)
         entries: list[tuple[str, Node]] = []
-        outer = len(self.known)
         while not self.at("}"):
             key = self.context_key()
-            self.expect(":")
             entries.append((key, self.expression()))
-            if " " in key or not key.isidentifier():
-                self.learn(key)
-            if not self.at("}"):
-                self.expect(",")
-                if self.at("}"):
-                    raise self.error("an entry")
-        self.advance()
-        self.forget(outer)
-        # Keys of words alone stay known: a later filter or path may read them.
+            self.known.learn(key)
+            self.members.learn(key)
+            if not self.separated("}", "entries"):
+                break
+        self.close("}")
+        self.known.forget(outer)
+        # Keys of words alone stay known: a later filter may read them as entries of its items.
         for key, _ in entries:
-            if " " in key and key.replace(" ", "").isidentifier() and key not in self.known:
-                self.learn(key)
+            if " " in key and key.replace(" ", "").isidentifier():
+                self.known.learn(key)
         return tree.ContextOf(token.start, self.above(*(node for _, node in entries)), tuple(entries))
 
     def context_key(self) -> str:
-        if self.token.kind == "string":
-            return self.advance().value
-        key = self.name_until(":")
-        if key is None:
-            raise self.error("a key and ':'")
+        """Step over a key and its colon."""
+        if self.token.kind == "string" or (self.token.kind == "escaped" and self.peek().text == ":"):
+            key = self.advance().value
+        else:
+            named = self.name_until(":")
+            if named is None:
+                raise self.error("a key and ':'", mistakes.no_key(self.tokens, self.index))
+            key = named
+        self.expect(":", "written {key: value}")
         return key
-
-    def conditional(self) -> Node:
-        token = self.advance()
-        condition = self.expression()
-        self.expect("then")
-        then = self.expression()
-        self.expect("else", "FEEL has no if without else")
-        otherwise = self.expression()
-        return tree.If(token.start, self.above(condition, then, otherwise), condition, then, otherwise)
-
-    def iterators(self) -> tuple[tree.Iterator, ...]:
-        found: list[tree.Iterator] = []
-        while not found or self.accept(","):
-            name = self.bound_name("a variable name", "in")
-            self.expect("in")
-            domain = self.expression()
-            end = self.expression() if self.accept("..") else None
-            found.append(tree.Iterator(name, domain, end))
-        return tuple(found)
-
-    def bound_name(self, what: str, closing: str) -> str:
-        """A name that the text itself declares; it is known from here on when it has several words."""
-        name = self.plain_name(what)
-        if " " in name:
-            self.learn(name)
-        return name
-
-    def iteration(self) -> Node:
-        token, outer = self.advance(), len(self.known)
-        iterators = self.iterators()
-        self.expect("return")
-        body = self.expression()
-        self.forget(outer)
-        depth = self.above(body, *_domains(iterators), levels=3 + len(iterators))
-        return tree.For(token.start, depth, iterators, body)
-
-    def quantified(self) -> Node:
-        token, outer = self.advance(), len(self.known)
-        iterators = self.iterators()
-        self.expect("satisfies")
-        condition = self.expression()
-        self.forget(outer)
-        depth = self.above(condition, *_domains(iterators), levels=3 + len(iterators))
-        return tree.Quantified(token.start, depth, token.text, iterators, condition)
-
-    def function(self) -> Node:
-        token, outer = self.advance(), len(self.known)
-        self.expect("(")
-        parameters: list[str] = []
-        while not self.at(")"):
-            parameters.append(self.bound_name("a parameter name", ")"))
-            if self.accept(":"):
-                parse_type(self)
-            if not self.at(")"):
-                self.expect(",")
-        self.advance()
-        if self.at("external"):
-            raise self.error("a body in FEEL", "external functions are not run")
-        if len(set(parameters)) < len(parameters):
-            raise self.error("parameters with different names")
-        body = self.expression()
-        self.forget(outer)
-        return tree.FunctionOf(token.start, self.above(body, levels=2), tuple(parameters), body)
 
     def path(self, source: Node) -> Node:
         token = self.advance()
-        if self.token.kind == "keyword":
-            name = self.advance().text
-        else:
-            name = self.known_name() or self.plain_name("a name after '.'")
-        return tree.Path(token.start, self.above(source), source, spaced(name))
+        name = self.member_name()
+        return tree.Path(token.start, self.above(source), source, name)
 
     def filter(self, source: Node) -> Node:
-        token = self.advance()
+        token = self.open()
         condition = self.expression()
-        self.expect("]")
+        self.close("]")
         return tree.Filter(token.start, self.above(source, condition), source, condition)
 
     def call(self, callee: Node) -> Node:
-        token = self.advance()
+        token = self.open()
         arguments: list[Node] = []
         names: list[str] = []
         while not self.at(")"):
@@ -357,32 +302,42 @@ class Parser(Cursor):
                 self.expect(":")
                 names.append(name)
             arguments.append(self.expression())
-            if not self.at(")"):
-                self.expect(",")
-        self.advance()
+            if not self.separated(")", "arguments"):
+                break
+        self.close(")")
         depth = self.above(callee, *arguments, levels=2)
         return tree.Call(token.start, depth, callee, tuple(arguments), tuple(names))
 
     def tests(self) -> tuple[Node, ...]:
-        found = [self.expression()]
+        found = [self.test(self.expression())]
         while self.accept(","):
-            found.append(self.expression())
+            found.append(self.test(self.expression()))
         return tuple(found)
+
+    def test(self, node: Node) -> Node:
+        """A test as it is applied: `= x` compares any value, also one that has no order."""
+        if isinstance(node, tree.Interval) and node.start is node.end and node.start is not None:
+            return self._compared(node.position, "=", node.start)
+        return node
 
     def in_tests(self) -> tuple[Node, ...]:
         """The right side of `in`: one test, or several between round brackets."""
         if not self.at("("):
-            return (self.expression(COMPARISON),)
-        token = self.advance()
+            return (self.test(self.bound() if self.token.text in _BOUNDS else self.expression(COMPARISON)),)
+        token = self.open()
         first = self.expression()
+        if self.at(","):
+            self.advance()
+            tests = (self.test(first), *self.tests())
+            self.close(")")
+            return tests
         if self.at(".."):
-            return (self.range_from(token.start, first, False),)
-        found = [first]
-        while self.accept(","):
-            found.append(self.expression())
-        self.expect(")")
-        return tuple(found)
+            first = self.range_from(token.start, first, False)
+        else:
+            self.close(")")
+        return (self.test(self.infixes(first, COMPARISON)),)
 
 
-def _domains(iterators: tuple[tree.Iterator, ...]) -> list[Node]:
-    return [node for iterator in iterators for node in (iterator.domain, iterator.end) if node is not None]
+def _height(wanted: tree.TypeOf) -> int:
+    """The Python frames that testing a value for a type takes."""
+    return 1 + 2 * max((_height(part) for part in wanted.parts()), default=0)

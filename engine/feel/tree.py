@@ -5,6 +5,7 @@ Called by the parser, which builds it, and the compiler, which reads it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.feel.values import Value
@@ -133,9 +134,44 @@ class Quantified(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeOf:
+    """A type as the text names it, at `position`.
+
+    `element` is that of a list or range, `entries` those of a context, `parameters` and `result` those of a function;
+    `accepts` decides for a type that the caller defines. `bare` is a list, context, range or function without its
+    parts; a type that is not `known` is a name only.
+    """
+
+    name: str
+    position: int = 0
+    element: TypeOf | None = None
+    entries: tuple[tuple[str, TypeOf], ...] = ()
+    parameters: tuple[TypeOf, ...] = ()
+    result: TypeOf | None = None
+    accepts: Callable[[Value], bool] | None = None
+    bare: bool = False
+    known: bool = True
+
+    def parts(self) -> tuple[TypeOf, ...]:
+        """The types that this one is made of."""
+        ends = tuple(part for part in (self.element, self.result) if part is not None)
+        return (*ends, *(part for _, part in self.entries), *self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined(Node):
+    """What parses but never has a value: null with a warning."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionOf(Node):
+    """`types` has one element for each parameter: its declared type, or None."""
+
     parameters: tuple[str, ...]
     body: Node
+    types: tuple[TypeOf | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +181,6 @@ class Call(Node):
     callee: Node
     arguments: tuple[Node, ...]
     names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TypeOf:
-    """A type as `instance of` names it: a simple name, or list, context, range, function with their parts."""
-
-    name: str
-    element: TypeOf | None = None
-    entries: tuple[tuple[str, TypeOf], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMo
 
 if TYPE_CHECKING:
     from engine.feel.environment import Env
+    from engine.feel.tree import TypeOf
 
 Value: TypeAlias = (
     "bool | int | Decimal | str | list[Value] | dict[str, Value] | Date | Time | DateTime"
@@ -35,7 +36,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeelFunction:
-    """A function value with what it captured where it was defined. Compared by identity."""
+    """A function value with what it captured where it was defined. Compared by identity.
+
+    `signature` is its type as far as its definition tells.
+    """
 
     parameters: tuple[str, ...]
     slots: tuple[int, ...]
@@ -45,6 +49,7 @@ class FeelFunction:
     frame: list[Value]
     lookup: Callable[[str], Any]
     text: str
+    signature: TypeOf | None = None
 
 
 _KINDS: dict[type, str] = {

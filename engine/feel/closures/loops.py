@@ -12,6 +12,7 @@ from engine.feel import operations, tree
 from engine.feel.closures.code import Code, Compilation, ConstantTests, Scope
 from engine.feel.closures.names import TESTED, read_tested
 from engine.feel.closures.operators import ordered
+from engine.feel.closures.types import declared, signature
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.numbers import whole
@@ -155,12 +156,13 @@ def quantified(compilation: Compilation, node: tree.Quantified, scope: Scope | N
 def function_of(compilation: Compilation, node: tree.FunctionOf, scope: Scope | None) -> Code:
     slots = {parameter: compilation.new_slot() for parameter in node.parameters}
     body = compilation.compile(node.body, Scope(scope, slots))
-    places, body_run, weight, depth = tuple(slots.values()), body.run, body.weight, node.depth
+    places, weight, depth, kind = tuple(slots.values()), body.weight, node.depth, signature(node)
+    body_run = declared(node, places, body.run)
 
     def run(env: Env) -> Value:
         env.spend(len(env.frame) >> 3)
         frame = env.frame.copy()
-        return FeelFunction(node.parameters, places, body_run, depth, weight, frame, env.lookup, env.text)
+        return FeelFunction(node.parameters, places, body_run, depth, weight, frame, env.lookup, env.text, kind)
 
     return Code(run, 1 + weight)
 
