@@ -52,14 +52,14 @@ def read_model(path: Path, *, to_call: bool = False) -> TestedModel:
         return refused_model(f"{path.name} is not XML: {error}")
     outputs = {name_of(each): len(children(each, "outputDecision")) for each in children(root, "decisionService")}
     callers = _add_callers(root) if to_call else {}
-    library = Library({each.name: each.read_bytes() for each in path.parent.glob("*.dmn")})
+    library = Library({each.name: each.read_bytes() for each in path.parent.glob("*.dmn") if each.is_file()})
     refused: dict[str, str] = {}
     while True:
         try:
             model = parse_decisions(etree.tostring(root), path.name, library)
         except DefinitionInvalid as invalid:
             if not _take_out(root, invalid.problems, refused):
-                return refused_model(f"refused: {invalid.problems[0]}")
+                return TestedModel({}, {}, {}, {}, {"": _reason(invalid.problems[0]), **refused})
         except Exception as error:  # a fault of the engine is an outcome of this model's cases, and the next is tried
             return refused_model(f"the engine broke: {error!r}")
         else:
@@ -81,10 +81,14 @@ def _take_out(root: etree._Element, problems: tuple[Problem, ...], refused: dict
     for problem in problems:
         part = _part(root, problem.element_id) if problem.severity == "error" else None
         if part is not None:
-            refused[name_of(part)] = f"refused: {problem}"
+            refused[name_of(part)] = _reason(problem)
             root.remove(part)
             found = True
     return found
+
+
+def _reason(problem: Problem) -> str:
+    return f"refused: {problem.message} [{problem.rule}]"
 
 
 def _part(root: etree._Element, element_id: str) -> etree._Element | None:

@@ -224,6 +224,21 @@ def test_services_and_knowledge_models_are_called(tmp_path: Path) -> None:
     assert [outcome.passed for outcome in run(tmp_path)] == [True, True, False, True, True, False, False, False]
 
 
+def test_imported_models_are_those_beside_the_model(tmp_path: Path) -> None:
+    parts = '<import namespace="lib" name="lib" importType="https://www.omg.org/spec/DMN/20230324/MODEL/"/>'
+    needs = '<knowledgeRequirement><requiredKnowledge href="lib#_k"/></knowledgeRequirement>'
+    parts += decision(0, "lib.twice as much(21)").replace("<literal", f"{needs}<literal", 1)
+    write(tmp_path, parts, case(result(typed("decimal", "42"))))
+    (missing,) = run(tmp_path)
+    (tmp_path / "lib.dmn").write_text(
+        f'<definitions xmlns="{MODEL_SPACE}" id="lib" name="lib" namespace="lib">{KNOWLEDGE}</definitions>'
+    )
+    (found,) = run(tmp_path)
+    assert "missing-import" in missing.reasons[0]
+    assert not missing.passed
+    assert found.passed, found
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
