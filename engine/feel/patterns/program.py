@@ -180,7 +180,7 @@ class Compiler:
                 self.add(REFERENCE, 2 * number, self.any_case)
 
     def _sequence(self, parts: tuple[Node, ...], follow: First) -> None:
-        follows = [follow]
+        follows = [follow] if parts else []
         for place in range(len(parts) - 1, 0, -1):
             known = follows[-1]
             if known.empty or not isinstance(parts[place], Set):
