@@ -126,7 +126,7 @@ class Programs:
         if part is None:
             xml = await catalog.xml(stored.key)
             assert xml is not None, "a row without its file"
-            part = await asyncio.to_thread(_read, xml, stored)
+            part = await asyncio.to_thread(_read, xml, await catalog.imports(stored.key), stored)
         if content not in self._serving and content not in self._fresh:
             self._loose[content] = part
             self._loose.move_to_end(content)
@@ -305,9 +305,9 @@ _TOO_DEEP = (
 )
 
 
-def _read(xml: bytes, stored: StoredDefinition) -> Part:
+def _read(xml: bytes, imports: Mapping[str, bytes], stored: StoredDefinition) -> Part:
     if stored.kind == DECISION:
-        return parse_decisions(xml, stored.resource_name).decisions[stored.process_id]
+        return parse_decisions(xml, stored.resource_name, imports).decisions[stored.process_id]
     return next(each for each in parse(xml, stored.resource_name) if each.process_id == stored.process_id)
 
 

@@ -45,7 +45,7 @@ class DefinitionRef(NamedTuple):
     key: Key
     process_id: str
     version: int
-    content_hash: str  # sha256 of the deployed file, hex
+    content_hash: str  # sha256 of the deployed file, hex; where it imports others, of its hash and theirs
 
 
 class CallTarget(NamedTuple):

@@ -17,7 +17,7 @@ from engine.bpmn.definition import Binding, ProcessDefinition
 from engine.bpmn.dialect import read
 from engine.bpmn.rules import Topics
 from engine.bpmn.xml import BPMN, MAX_BYTES, read_tree
-from engine.dmn import check_decisions, parse_decisions
+from engine.dmn import DecisionModel, Library, check_decisions, parse_decisions
 from engine.errors import DefinitionInvalid, Problem
 from engine.linking import Part, called_by
 from engine.store.definitions import DECISION, FORM, PROCESS, REQUIREMENTS, Deployable
@@ -75,12 +75,13 @@ def judge(resources: Sequence[Resource], topics: Topics, route: str | None) -> J
     """
     findings = _judge_names(resources)
     contents: list[_File] = []
+    library = Library({name: content for name, content in resources if PurePosixPath(name).suffix == ".dmn"})
     for index, resource in enumerate(resources):
         reader = _READERS.get(PurePosixPath(resource.name).suffix)
         if reader is None:
             findings.append(_unknown_kind(resource.name))
         else:
-            file = _File(index, resource, topics, route)
+            file = _File(index, resource, topics, route, library)
             reader(file)
             findings += file.findings
             contents.append(file)
@@ -98,11 +99,12 @@ def judge(resources: Sequence[Resource], topics: Topics, route: str | None) -> J
 class _File:
     """One file while it is read."""
 
-    def __init__(self, index: int, resource: Resource, topics: Topics, route: str | None) -> None:
+    def __init__(self, index: int, resource: Resource, topics: Topics, route: str | None, library: Library) -> None:
         self.index = index
         self.name, self.content = resource
         self.topics = topics
         self.route = route
+        self.library = library  # of the decision files of the same deployment
         self.held: list[tuple[Deployable, Part | None]] = []
         self.definitions: tuple[ProcessDefinition, ...] = ()
         self.findings: list[Problem] = []
@@ -111,6 +113,15 @@ class _File:
     def hold(self, kind: str, process_id: str, name: str, version_tag: str | None, part: Part | None) -> None:
         deployable = Deployable(process_id, self._hash, self.name, self.content, kind, name, version_tag)
         self.held.append((deployable, part))
+
+    def hold_decisions(self, model: DecisionModel) -> None:
+        """Hold a file of decisions, pinned to what it imports."""
+        self._hash, first = model.content_hash, len(self.held)
+        self.hold(REQUIREMENTS, model.requirements_id, model.name, None, None)
+        for decision in model.decisions.values():
+            self.hold(DECISION, decision.id, decision.name, decision.version_tag, decision)
+        imports = tuple(model.imported.items())
+        self.held[first:] = [(each._replace(imports=imports), part) for each, part in self.held[first:]]
 
     def refuse(self, rule: str, message: str, remedy: str) -> None:
         self.findings.append(Problem(self.name, "", "", rule, message, remedy))
@@ -134,13 +145,10 @@ def _holds(file: _File, process_id: str | None) -> bool:
 
 
 def _read_dmn(file: _File) -> None:
-    file.findings = check_decisions(file.content, file.name)
+    file.findings = check_decisions(file.content, file.name, file.library)
     if any(each.severity == "error" for each in file.findings):
         return
-    model = parse_decisions(file.content, file.name)
-    file.hold(REQUIREMENTS, model.requirements_id, model.name, None, None)
-    for decision in model.decisions.values():
-        file.hold(DECISION, decision.id, decision.name, decision.version_tag, decision)
+    file.hold_decisions(parse_decisions(file.content, file.name, file.library))
 
 
 def _read_form(file: _File) -> None:

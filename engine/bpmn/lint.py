@@ -18,6 +18,8 @@ from engine.bpmn.xml import MAX_BYTES
 from engine.dmn import check_decisions
 from engine.errors import Problem
 
+MAX_IMPORTABLE = 200  # as many files as one deployment may hold
+
 
 def lint(
     definition: ProcessDefinition, topics: Topics | None, *, serves_route: bool = False, workers: bool = True
@@ -83,7 +85,7 @@ def check_paths(
             done.add(str(file))
             xml = _read(file, problems)
             if xml is not None and file.suffix == ".dmn":
-                problems += check_decisions(xml, str(file))
+                problems += check_decisions(xml, str(file), _importable(xml, file, Path(path)))
             elif xml is not None:
                 readings[str(file)] = read(xml, str(file))
     problems += _judge_together(readings, topics, serving, workers)
@@ -138,6 +140,21 @@ def _read(file: Path, problems: list[Problem]) -> bytes | None:
         message, remedy = f"the file cannot be read: {error.strerror}", "Make it readable."
         problems.append(_problem(file, "unreadable-file", message, remedy))
         return None
+
+
+def _importable(xml: bytes, file: Path, path: Path) -> dict[str, bytes]:
+    """The decision files that one may import: below the folder that is checked, else beside the file."""
+    if b"import" not in xml:
+        return {}
+    below = path.rglob("*.dmn") if path.is_dir() else file.parent.glob("*.dmn")
+    files: dict[str, bytes] = {}
+    for each in sorted(below)[:MAX_IMPORTABLE]:
+        try:
+            with each.open("rb") as stream:
+                files[str(each)] = stream.read(MAX_BYTES + 1)
+        except OSError:
+            continue  # told where that file itself is checked; here it counts as missing
+    return files
 
 
 def _problem(path: Path, rule: str, message: str, remedy: str, severity: str = "error") -> Problem:

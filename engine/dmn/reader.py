@@ -100,7 +100,8 @@ class FileReader:
     def model(self) -> DecisionModel:
         """The model; of use only when no problem of severity `error` was noted."""
         self.read()
-        if not self._decisions:
+        shared = (*self._graph.of_kind(KNOWLEDGE), *self._source.children(self._source.root, "itemDefinition"))
+        if not self._decisions and not shared:  # what other files import may hold knowledge and types alone
             self._source.add(None, "no-decision", "the file has no decision", "Draw at least one.")
         root = self._source.root
         requirements_id = root.get("id") or root.get("name") or ""

@@ -8,17 +8,19 @@ are numbered in the order in which they count. The same transaction tells the ot
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, func, insert, select, text
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from engine.records import DefinitionRef, Key
 from engine.store.database import Database
-from engine.store.schema import activation, deployment, process_definition
+from engine.store.schema import activation, deployment, imported_file, process_definition
 
 CHANNEL = "conch_definitions"
 PROCESS, DECISION, REQUIREMENTS, FORM = "process", "decision", "requirements", "form"
@@ -36,7 +38,7 @@ class Deployable(NamedTuple):
     """One process, decision, set of requirements or form of one file."""
 
     process_id: str
-    content_hash: str  # sha256 of the file, hex
+    content_hash: str  # sha256 of the file, hex; where it imports others, of its hash and theirs
     resource_name: str
     xml: bytes
     kind: str = PROCESS
@@ -44,6 +46,7 @@ class Deployable(NamedTuple):
     version_tag: str | None = None
     group: int | None = None  # those of one group become new versions together; null: of a group of its own
     activate: bool = True  # false: a new version of it is stored, and the switch stays where it is
+    imports: tuple[tuple[str, bytes], ...] = ()  # the files without which it cannot be read, by name
 
 
 class StoredDefinition(NamedTuple):
@@ -203,6 +206,20 @@ class Catalog:
         xml = (await self._connection.execute(select(_row.xml).where(_row.key == key))).scalar_one_or_none()
         return None if xml is None else bytes(xml)
 
+    async def imports(self, key: Key) -> dict[str, bytes]:
+        """The files that the file imports, directly or not, as they were when it was deployed, by name."""
+        pinned = (await self._connection.execute(select(_row.imports).where(_row.key == key))).scalar_one_or_none()
+        if not pinned:
+            return {}
+        hashes = {each["content_hash"] for each in pinned}
+        rows = await self._connection.execute(
+            select(imported_file.c.content_hash, imported_file.c.content).where(
+                imported_file.c.content_hash.in_(hashes)
+            )
+        )
+        contents = {content_hash: bytes(content) for content_hash, content in rows}
+        return {each["name"]: contents[each["content_hash"]] for each in pinned}
+
     async def history(self, kind: str, process_id: str) -> list[Activation]:
         """Every turn of the switch of one id, oldest first."""
         query = (
@@ -272,6 +289,7 @@ class Change(Catalog):
     ) -> Deployed:
         fields = each._asdict()
         activate, _ = fields.pop("activate"), fields.pop("group")
+        fields["imports"] = await self._keep(fields.pop("imports"))
         fields |= {"key": key, "version": version, "deployment_key": deployment_key, "deployed_by": deployed_by}
         await self._connection.execute(insert(process_definition).values(fields))
         if activate:
@@ -279,6 +297,16 @@ class Change(Catalog):
         stored = await self.get(key)
         assert stored is not None, "inserted a moment ago"
         return Deployed(stored, True, activate)
+
+    async def _keep(self, imports: Sequence[tuple[str, bytes]]) -> list[dict[str, str]] | None:
+        """Store the files that are not stored yet; returns how a definition is pinned to them, null for none."""
+        pinned = []
+        for name, content in imports:
+            content_hash = hashlib.sha256(content).hexdigest()
+            values = {"content_hash": content_hash, "content": content}
+            await self._connection.execute(postgresql.insert(imported_file).values(values).on_conflict_do_nothing())
+            pinned.append({"name": name, "content_hash": content_hash})
+        return pinned or None
 
     async def activate(self, definition: StoredDefinition, cause: str, by: str, reason: str) -> Activation:
         """Let this version serve from the commit on."""

@@ -171,12 +171,22 @@ process_definition = Table(
     *_required(Text, "deployed_by", "kind", "name"),
     *_nullable(Text, "version_tag"),
     *_required(BigInteger, "deployment_key"),
+    *_nullable(JSONB, "imports"),
     PrimaryKeyConstraint("key"),
     ForeignKeyConstraint(["deployment_key"], ["deployment.key"], name="process_definition_deployment_key_fkey"),
     UniqueConstraint("kind", "process_id", "version", name="process_definition_kind_process_id_version_key"),
     CheckConstraint("kind IN ('process', 'decision', 'requirements', 'form')", name="kind"),
     Index("process_definition_deployment_key_idx", "deployment_key"),
     comment="Every deployed version of every process, decision and form, immutable; an instance is pinned to them.",
+)
+
+imported_file = Table(
+    "imported_file",
+    metadata,
+    *_required(Text, "content_hash"),
+    *_required(LargeBinary, "content"),
+    PrimaryKeyConstraint("content_hash"),
+    comment="Every file that a deployed decision file imports, once, by the SHA-256 of its content.",
 )
 
 activation = Table(
