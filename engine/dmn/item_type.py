@@ -78,6 +78,8 @@ class Simple:
         return "" if found == self._kind else f"{shown(value)} is a {found}, where a {self._kind} is declared"
 
     def received(self, value: Value) -> Value:
+        if kind_of(value) == self._kind:
+            return value
         if self._parse is not None and isinstance(value, list) and len(value) == 1:
             value = value[0]
         if self._parse is None or not isinstance(value, str):
