@@ -5,16 +5,16 @@ Called by the compiled closures and the built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from typing import Any
 
 from engine.feel import numbers, temporal
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
+from engine.feel.properties import PROPERTIES
 from engine.feel.temporal import (
     NS_PER_DAY,
-    NS_PER_SECOND,
     Date,
     DateTime,
     DaysTimeDuration,
@@ -246,61 +246,14 @@ def negate(value: Value) -> Value:
     raise FeelFault(f"cannot negate a {kind_of(value)}")
 
 
-def _toward_zero(value: int, unit: int) -> int:
-    return value // unit if value >= 0 else -(-value // unit)
-
-
-def _remainder(value: int, unit: int) -> int:
-    return value - _toward_zero(value, unit) * unit
-
-
-def _in_seconds(ns: int) -> Number:
-    return numbers.divide(ns, NS_PER_SECOND)
-
-
-def _clock(time: Time, offset_s: int | None) -> dict[str, Value]:
-    return {
-        "hour": time.hour,
-        "minute": time.minute,
-        "second": _in_seconds(time.ns_of_day % (60 * NS_PER_SECOND)),
-        "time offset": None if offset_s is None else DaysTimeDuration(offset_s * NS_PER_SECOND),
-        "timezone": None if time.zone is None else time.zone.name,
-    }
-
-
-def _calendar(day: Date) -> dict[str, Value]:
-    return {"year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday()}
-
-
-def properties(value: Value) -> dict[str, Value]:
-    """The named parts of a value: a context's entries, a temporal's fields, a range's ends."""
-    match value:
-        case dict():
-            return value
-        case Date():
-            return _calendar(value)
-        case Time():
-            return _clock(value, value.offset_s())
-        case DateTime():
-            return _calendar(value.date) | _clock(value.time, value.offset_s())
-        case DaysTimeDuration():
-            seconds = _toward_zero(value.ns, NS_PER_SECOND)
-            return {
-                "days": _toward_zero(seconds, 86_400),
-                "hours": _remainder(_toward_zero(seconds, 3600), 24),
-                "minutes": _remainder(_toward_zero(seconds, 60), 60),
-                "seconds": _in_seconds(_remainder(value.ns, 60 * NS_PER_SECOND)),
-            }
-        case YearsMonthsDuration():
-            return {"years": _toward_zero(value.months, 12), "months": _remainder(value.months, 12)}
-        case Range():
-            return {
-                "start": value.start,
-                "end": value.end,
-                "start included": value.start_included,
-                "end included": value.end_included,
-            }
-    raise FeelFault(f"a {kind_of(value)} has no properties")
+def properties(value: Value) -> Collection[str]:
+    """The names of what `value.name` gives: the keys of a context, the properties of another value."""
+    if isinstance(value, dict):
+        return value.keys()
+    known = PROPERTIES.get(type(value))
+    if known is None:
+        raise FeelFault(f"a {kind_of(value)} has no properties")
+    return known.keys()
 
 
 def property_of(env: Env, value: Value, name: str) -> Value:
@@ -312,17 +265,12 @@ def property_of(env: Env, value: Value, name: str) -> Value:
         ]
     if value is None:
         raise FeelFault(f"no property {name!r}: the value is null")
-    entries = properties(value)
-    if name not in entries:
+    if name not in properties(value):
         raise FeelFault(f"a {kind_of(value)} has no entry {name!r}")
-    return entries[name]
+    return value[name] if isinstance(value, dict) else PROPERTIES[type(value)][name](value)
 
 
 def property_of_element(element: Value, name: str) -> Value:
     """A property of a list's element, null where the element has none."""
-    if element is None or isinstance(element, list):
-        return None
-    try:
-        return properties(element).get(name)
-    except FeelFault:
-        return None
+    read = PROPERTIES.get(type(element), {}).get(name)
+    return None if read is None else read(element)
