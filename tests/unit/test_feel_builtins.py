@@ -214,8 +214,6 @@ def test_numbers(text: str, expected: Any) -> None:
         ('from json("{")', "not JSON"),
         ('from json("NaN")', "not JSON"),
         ("to json(function() 1)", "no JSON form"),
-        ('split("ab", ".")', "not supported"),
-        ('split("ab", "\\\\s")', "not supported"),
         ("sort([1], function(a) a)", "two parameters"),
         ("is empty(1)", "found number"),
         ("all()", "needs an argument"),

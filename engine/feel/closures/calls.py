@@ -78,13 +78,22 @@ def _nothing(env: Env) -> Value:
     return None
 
 
+def _has(signature: tuple[Parameter, ...], names: tuple[str, ...]) -> bool:
+    given = set(names)
+    known = {parameter.name for parameter in signature}
+    required = {parameter.name for parameter in signature if not parameter.optional}
+    return required <= given <= known and len(given) == len(names)
+
+
 def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple[tuple[Parameter, ...], list[Run]]:
     given = dict(zip(names, runs, strict=True))
-    for signature in builtin.signatures:
-        known = {parameter.name for parameter in signature}
-        required = {parameter.name for parameter in signature if not parameter.optional}
-        if required <= given.keys() <= known and len(given) == len(names):
-            return signature, [given.get(parameter.name, _nothing) for parameter in signature]
+    fitting = [signature for signature in builtin.signatures if _has(signature, names)]
+    # Two signatures may have the same names in another order, as before(point, range): the order written decides.
+    fitting.sort(
+        key=lambda signature: [parameter.name for parameter in signature if parameter.name in given] != [*names]
+    )
+    if fitting:
+        return fitting[0], [given.get(parameter.name, _nothing) for parameter in fitting[0]]
     raise FeelFault(f"has no parameters named {', '.join(names)}; it takes {_wanted(builtin)}")
 
 

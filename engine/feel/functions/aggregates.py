@@ -127,7 +127,7 @@ def stddev(env: Env, list: Elements) -> Value:
     sample = _numbers(list)
     if len(sample) < 2:
         raise FeelFault("a standard deviation needs at least two numbers")
-    env.spend(len(sample) + numbers.COSTLY_STEPS)
+    env.spend(2 * len(sample) + numbers.COSTLY_STEPS)
     average = numbers.divide(_total(sample), len(sample))
     squares: Number = 0
     for number in sample:

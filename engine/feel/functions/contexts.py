@@ -88,8 +88,10 @@ def context_merge(env: Env, contexts: list[Value]) -> Value:
     for context in contexts:
         if not isinstance(context, dict):
             raise FeelFault(f"cannot merge a {kind_of(context)}")
-        env.check_list(len(context))
+        env.spend(1 + (len(context) >> 3))
         merged.update(context)
+        if len(merged) > env.limits.max_list:
+            env.check_list(len(merged))
     return merged
 
 

@@ -35,8 +35,11 @@ def _joined(env: Env, lists: Elements) -> Elements:
     for part in lists:
         if part is None:
             raise FeelFault("one of the lists is null")
-        joined.extend(part if isinstance(part, list) else [part])
-        env.check_list(len(joined))
+        elements = part if isinstance(part, list) else [part]
+        env.spend(1 + (len(elements) >> 3))
+        joined.extend(elements)
+        if len(joined) > env.limits.max_list:
+            env.check_list(len(joined))
     return joined
 
 
@@ -147,10 +150,10 @@ def sort(env: Env, list: Elements, precedes: FeelFunction | None = None) -> Valu
 
 def _ascending(env: Env, elements: Elements) -> Elements:
     """Sorted by the order of their kind. Raises FeelFault for elements without a common order."""
+    env.spend(2 * len(elements))
     for element in elements:
-        operations.order_key(element)
-    env.spend(len(elements) * len(elements).bit_length())
-    return sorted(elements, key=cmp_to_key(operations.compare))
+        operations.compare(element, elements[0])
+    return sorted(elements, key=operations.order_key)
 
 
 @builtin("reverse", "list: list", about="The list from its end to its start")

@@ -5,28 +5,24 @@ Called by compiled invocations through the table of built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from engine.feel import operations
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault, FeelSyntaxError
-from engine.feel.functions.registry import builtin
+from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import BUILTINS, builtin
 from engine.feel.lexer import Token, tokenize
 from engine.feel.numbers import D34, decimal_result, narrowed
-from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_temporal, parse_time
+from engine.feel.temporal_text import parse_temporal
 from engine.feel.values import Range, Value, kind_of
 
 MAX_RANGE_TEXT = 1_000
+_WANTED = "an end of a range is a number, a string, a date, a time or a duration"
 _POINTS = "point1: point, point2: point"
 _POINT_RANGE = "point: point, range: range"
 _RANGE_POINT = "range: range, point: point"
 _RANGES = "range1: range, range2: range"
-_TEMPORAL: dict[str, Callable[[str], Value]] = {
-    "date": parse_date,
-    "time": parse_time,
-    "date and time": parse_date_time,
-    "duration": parse_duration,
-}
+_MAKERS = frozenset({"date", "time", "date and time", "duration"})
 
 
 def _intervals(left: Value, right: Value) -> tuple[Range, Range]:
@@ -190,6 +186,8 @@ def started_by(env: Env, left: Value, right: Value) -> Value:
 
 @builtin("coincides", _POINTS, _RANGES, about="Whether two points, or both ends of two ranges, are the same")
 def coincides(env: Env, left: Value, right: Value) -> Value:
+    if isinstance(left, Range) is not isinstance(right, Range):
+        raise FeelFault("a point and a range cannot coincide")
     first, second = _intervals(left, right)
     return _same_start(first, second) and _same_end(first, second)
 
@@ -198,22 +196,19 @@ def coincides(env: Env, left: Value, right: Value) -> Value:
 def range_from(env: Env, text: str) -> Value:
     if len(text) > MAX_RANGE_TEXT:
         raise FeelFault(f"the text of a range has at most {MAX_RANGE_TEXT} characters")
-    try:
-        return _parsed(tokenize(text))
-    except FeelSyntaxError as error:
-        raise FeelFault(f"{text!r} is not a range: unexpected {error.found}") from error
+    return _parsed(env, tokenize(text)[:-1])
 
 
-def _parsed(tokens: list[Token]) -> Range:
+def _parsed(env: Env, tokens: list[Token]) -> Range:
     """The range of a whole text, by the grammar of range literals (DMN 1.5, 10.3.1.2)."""
-    opening, closing, inner = tokens[0].text, tokens[-2].text if len(tokens) > 2 else "", tokens[1:-2]
-    if opening not in ("[", "(", "]") or closing not in ("]", ")", "["):
+    if len(tokens) < 2 or tokens[0].text not in ("[", "(", "]") or tokens[-1].text not in ("]", ")", "["):
         raise FeelFault("a range starts with [ or ( and ends with ] or )")
-    places = [place for place, token in enumerate(inner) if token.text == ".." and token.kind == "symbol"]
-    if len(places) != 1:
+    texts = [token.text for token in tokens]
+    if texts.count("..") != 1:
         raise FeelFault("a range has two ends with .. between them")
-    start, end = _endpoint(inner[: places[0]]), _endpoint(inner[places[0] + 1 :])
-    start_included, end_included = opening == "[", closing == "]"
+    middle = texts.index("..")
+    start, end = (_endpoint(env, part) for part in (tokens[1:middle], tokens[middle + 1 : -1]))
+    start_included, end_included = texts[0] == "[", texts[-1] == "]"
     if start is None and end is None:
         raise FeelFault("a range has at least one end")
     if (start is None and start_included) or (end is None and end_included):
@@ -223,20 +218,63 @@ def _parsed(tokens: list[Token]) -> Range:
     return Range(start, end, start_included, end_included)
 
 
-def _endpoint(tokens: list[Token]) -> Value:
+def _endpoint(env: Env, tokens: list[Token]) -> Value:
     """A number, string or temporal value; None where nothing is written."""
-    kinds = [token.text if token.kind == "symbol" else token.kind for token in tokens]
-    match kinds:
-        case []:
-            return None
-        case ["number"] | ["-", "number"]:
-            return narrowed(decimal_result(D34.create_decimal, "".join(token.text for token in tokens)))
-        case ["string"]:
-            return tokens[0].value
-        case ["@", "string"]:
-            return parse_temporal(tokens[1].value)
-        case [*_, "(", "string", ")"]:
-            parse = _TEMPORAL.get(" ".join(token.text for token in tokens[:-3]))
-            if parse is not None:
-                return parse(tokens[-2].value)
-    raise FeelFault("an end of a range is a number, a string, a date, a time or a duration")
+    if not tokens:
+        return None
+    left = iter(tokens)
+    value = _literal(env, next(left), left)
+    if next(left, None) is not None or value is None:
+        raise FeelFault(_WANTED)
+    return value
+
+
+def _literal(env: Env, first: Token, rest: Iterator[Token]) -> Value:
+    if first.kind == "number":
+        return narrowed(decimal_result(D34.create_decimal, first.text))
+    if first.kind == "string":
+        return first.value
+    if first.text == "-":
+        number = next(rest, None)
+        if number is not None and number.kind == "number":
+            return narrowed(decimal_result(D34.create_decimal, f"-{number.text}"))
+    elif first.text == "@":
+        text = next(rest, None)
+        if text is not None and text.kind == "string":
+            return parse_temporal(text.value)
+    else:
+        return _made(env, first, rest)
+    raise FeelFault(_WANTED)
+
+
+def _made(env: Env, first: Token, rest: Iterator[Token]) -> Value:
+    """The value of `date("2024-01-31")` and the like, up to its closing parenthesis."""
+    words = [first.text]
+    for token in rest:
+        if token.text == "(":
+            break
+        words.append(token.text)
+    name = " ".join(words)
+    if name not in _MAKERS:
+        raise FeelFault(_WANTED)
+    arguments: list[Value] = []
+    for token in rest:
+        arguments.append(_literal(env, token, rest))
+        separator = next(rest, None)
+        if separator is not None and separator.text == ")":
+            return _called(env, name, arguments)
+        if separator is None or separator.text != ",":
+            break
+    raise FeelFault(_WANTED)
+
+
+def _called(env: Env, name: str, arguments: list[Value]) -> Value:
+    builtin = BUILTINS[name]
+    for signature in builtin.signatures:
+        if sum(not parameter.optional for parameter in signature) <= len(arguments) <= len(signature):
+            checked = [
+                parameter.check(env, argument, parameter.name)
+                for parameter, argument in zip(signature, arguments, strict=False)
+            ]
+            return builtin.implementation(env, *checked)
+    raise FeelFault(f"{name} takes {' or '.join(builtin.usage)}")

@@ -36,12 +36,16 @@ def substring(env: Env, string: str, start: int, length: int | None = None) -> V
 
 @builtin("upper case", "string: string", about="The string in upper case")
 def upper_case(env: Env, string: str) -> Value:
-    return string.upper()
+    upper = string.upper()
+    env.check_string(len(upper))
+    return upper
 
 
 @builtin("lower case", "string: string", about="The string in lower case")
 def lower_case(env: Env, string: str) -> Value:
-    return string.lower()
+    lower = string.lower()
+    env.check_string(len(lower))
+    return lower
 
 
 @builtin("trim", "string: string", about="The string without white space at its ends", origin="Camunda")
