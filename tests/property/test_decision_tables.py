@@ -38,7 +38,7 @@ INTERVALS = st.one_of(
         for ends in (NUMBERS, TEXTS, DAYS, [*SPANS, "x"])
     )
 )
-BOUNDS = st.builds("{} {}".format, st.sampled_from(["<", "<=", ">", ">="]), ONES)
+BOUNDS = st.builds("{} {}".format, st.sampled_from(["<", "<=", ">", ">=", "=", "!="]), ONES)
 TESTS = st.one_of(ONES, INTERVALS, BOUNDS, st.sampled_from(OTHERS))
 SEVERAL = st.lists(TESTS, min_size=1, max_size=3).map(", ".join)
 CELLS = st.one_of(st.just("-"), TESTS, SEVERAL, SEVERAL.map("not({})".format))
@@ -98,7 +98,7 @@ def assert_same(subject: Table, variables: dict[str, Any], limits: FeelLimits = 
     assert found == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_the_index_gives_what_looking_at_each_cell_gives(data: st.DataObject) -> None:
     inputs = data.draw(st.lists(st.sampled_from(INPUTS), max_size=3))
@@ -116,6 +116,7 @@ def test_the_index_gives_what_looking_at_each_cell_gives(data: st.DataObject) ->
         assert_same(subject.table, variables)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_the_steps_of_a_table_are_bounded_alike(data: st.DataObject) -> None:
     cells = st.sampled_from(["-", "1", "[0..2]", "sum(for i in 1..30 return i) > 0", "for i in 1..90 return i"])
