@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from engine.feel import numbers, temporal
@@ -58,29 +59,30 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
     return left == right
 
 
+# What values of one kind are ordered by. Times and instants stand below: with and without zone they differ.
+_KEYS: dict[type, Callable[[Any], Any]] = {
+    int: lambda value: value,
+    Decimal: lambda value: value,
+    str: lambda value: value,
+    Date: attrgetter("year", "month", "day"),
+    Time: Time.utc_ns,
+    DateTime: attrgetter("utc_ns"),
+    DaysTimeDuration: attrgetter("ns"),
+    YearsMonthsDuration: attrgetter("months"),
+}
+
+
 def order_key(value: Value) -> Any:
     """A sortable key of an ordered value. Raises FeelFault for values without an order."""
-    match value:
-        case bool() | None | list() | dict():
-            pass
-        case int() | Decimal() | str():
-            return value
-        case Date():
-            return (value.year, value.month, value.day)
-        case DateTime():
-            return value.epoch_ns()
-        case Time():
-            return value.utc_ns()
-        case DaysTimeDuration():
-            return value.ns
-        case YearsMonthsDuration():
-            return value.months
-    raise FeelFault(f"a {kind_of(value)} has no order")
+    key = _KEYS.get(type(value))
+    if key is None:
+        raise FeelFault(f"a {kind_of(value)} has no order")
+    return key(value)
 
 
 def compare(left: Value, right: Value) -> int:
     """Negative, zero or positive as `left` is before, equal to or after `right`."""
-    if kind_of(left) != kind_of(right):
+    if type(left) is not type(right) and kind_of(left) != kind_of(right):
         raise FeelFault(f"cannot compare {kind_of(left)} with {kind_of(right)}")
     if isinstance(left, DateTime | Time) and isinstance(right, DateTime | Time):
         return temporal.order(left, right)
