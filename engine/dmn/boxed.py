@@ -32,6 +32,14 @@ BOXED: Final = (
     "every",
 )
 MAX_NESTING: Final = 40
+_MAY_BE_EMPTY: Final = frozenset(("decision", "businessKnowledgeModel"))
+_STRUCTURE: Final = frozenset(
+    (
+        *("variable", "informationRequirement", "knowledgeRequirement", "authorityRequirement", "parameter"),
+        *("formalParameter", "encapsulatedLogic", "supportedObjective", "impactedPerformanceIndicator"),
+        *("decisionMaker", "decisionOwner", "usingProcess", "usingTask"),
+    )
+)
 NOTHING: Final = Logic(lambda scope, evaluation: None, 1, 1, frozenset())
 
 
@@ -92,10 +100,7 @@ class BoxedReader:
     def read(self, element: etree._Element | None, parent: etree._Element, names: frozenset[str], where: str) -> Logic:
         """The logic of a boxed expression, of which `where` says in words what it is the logic of."""
         if element is None:
-            other = next((self._source.kind(each) for each in self._source.children(parent) if self._boxed(each)), "")
-            message = f"{where} has no expression" + (f"; `{other}` is not executed" if other else "")
-            self._source.add(parent, "missing-expression", message, "Draw a decision table or a literal expression.")
-            return NOTHING
+            return self._without(parent, where)
         if self._nesting >= MAX_NESTING:
             message = f"{where} has boxed expressions nested deeper than {MAX_NESTING}"
             self._source.add(element, "too-deep", message, "Split it into several decisions.")
@@ -104,6 +109,17 @@ class BoxedReader:
         logic = self._readers[self._source.kind(element)](element, names, where)
         self._nesting -= 1
         return converted(logic, self._types.of(element), where)
+
+    def _without(self, parent: etree._Element, where: str) -> Logic:
+        """Nothing is drawn: a decision or model is then null, as in DMN, and anything inside one is refused."""
+        other = next((self._source.kind(each) for each in self._source.children(parent) if self._boxed(each)), "")
+        remedy = "Draw a decision table or a literal expression."
+        if not other and self._source.kind(parent) in _MAY_BE_EMPTY:
+            self._source.add(parent, "no-logic", f"{where} has no logic: it is null", remedy, "warning")
+        else:
+            message = f"{where} has no expression" + (f"; `{other}` is not executed" if other else "")
+            self._source.add(parent, "missing-expression", message, remedy)
+        return NOTHING
 
     def parameters(self, function: etree._Element) -> tuple[Parameter, ...]:
         """The formal parameters of a function."""
@@ -119,8 +135,7 @@ class BoxedReader:
         return TableReader(self._source, self._types, element, names)
 
     def _boxed(self, element: etree._Element) -> bool:
-        structural = ("variable", "informationRequirement", "knowledgeRequirement", "authorityRequirement")
-        return self._source.kind(element) not in (*structural, "parameter", "formalParameter", "encapsulatedLogic")
+        return self._source.kind(element) not in _STRUCTURE
 
     def _table(self, element: etree._Element, names: frozenset[str], where: str) -> Logic:
         table = self.table(element, names).read()
@@ -142,6 +157,8 @@ class BoxedReader:
             variable = self._source.child(entry, "variable")
             name = "" if variable is None else self._source.required(variable, "name")
             inner = f"{where}, entry `{name}`" if name else f"{where}, result"
+            if variable is None and self._is_empty(entry):
+                continue  # some editors draw the result cell of a context that has none
             logic = self.inside(entry, names | self._type_names(entry), inner)
             if result is not None or (name and name in (known for known, _ in entries)):
                 message = f"{where} has an entry after its result, or two entries of one name"
@@ -161,6 +178,10 @@ class BoxedReader:
 
         parts = [logic for _, logic in entries] + ([] if result is None else [result])
         return over(run, parts, _read_before_bound(entries))
+
+    def _is_empty(self, entry: etree._Element) -> bool:
+        literal = self._source.child(entry, "literalExpression")
+        return literal is not None and self._source.child(entry, *BOXED) is literal and not self._source.text(literal)
 
     def _type_names(self, entry: etree._Element) -> frozenset[str]:
         """The name of the function that the entry defines, so that it may call itself."""

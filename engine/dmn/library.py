@@ -6,7 +6,6 @@ Called by the entry points of this package.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -130,7 +129,7 @@ class Library:
 
     def _note(self, source: Source, wanted: _Wanted, name: str, first: str, count: int) -> None:
         message = f"the imported file {name} has {count} error(s): {first}"
-        source.add(wanted.element, "import", message, "Correct the imported file first.")
+        source.add(wanted.element, "wrong-import", message, "Correct the imported file first.")
 
 
 def _wanted(source: Source) -> Iterator[_Wanted]:
@@ -143,11 +142,11 @@ def _wanted(source: Source) -> Iterator[_Wanted]:
         kind = (element.get("importType") or "").strip()
         if kind and kind != "DMN" and "/spec/DMN/" not in kind:
             message = f"the file imports `{namespace}` of the kind `{kind}`; only DMN files are read"
-            source.add(element, "import", message, "Remove the import where nothing needs it.", "warning")
+            source.add(element, "import-kind", message, "Remove the import where nothing needs it.", "warning")
         else:
             location = (element.get("locationURI") or "").strip()
             yield _Wanted(element, spaced(element.get("name", "")), namespace, location)
 
 
 def _file_name(location: str) -> str:
-    return PurePosixPath(unquote(location.partition("#")[0].partition("?")[0])).name
+    return unquote(location.partition("#")[0].partition("?")[0]).rpartition("/")[2]

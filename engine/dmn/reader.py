@@ -126,8 +126,8 @@ class FileReader:
                 self._source.add(element, "unknown-element", message, remedy, "warning")
 
     def _visible(self, node: Node) -> frozenset[str]:
-        components = self._types.component_names
-        return self._words | {name for name in self._graph.visible(node) | components if not name.isidentifier()}
+        components = {name for name in self._types.component_names if not name.isidentifier()}
+        return self._words | self._graph.visible(node) | components
 
     def _read_knowledge(self, node: Node) -> Knowledge:
         where = f'business knowledge model "{node.name}"'

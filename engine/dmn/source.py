@@ -136,12 +136,17 @@ class Source:
         key = (text, names, tests)
         try:
             if key not in self._compiled:
-                self._compiled[key] = (compile_unary_tests if tests else compile_expression)(text, names=names)
-            return self._compiled[key]
+                compile_text = compile_unary_tests if tests else compile_expression
+                self._compiled[key] = compile_text(text, names=names, types=self.types)
+            compiled = self._compiled[key]
         except FeelSyntaxError as error:
             remedy = "Correct the expression at the marked place."
             self.add(element, "feel-syntax", f"{where} is not valid FEEL: {error}", remedy)
             return None
+        for remark in compiled.remarks:
+            told = f"{where} has a part without value: {remark}"
+            self.add(element, "feel-no-value", told, "Correct the marked part; it is null.", "warning")
+        return compiled
 
 
 def spaced(name: str) -> str:

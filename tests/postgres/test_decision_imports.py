@@ -93,7 +93,7 @@ def test_a_file_without_what_it_imports_is_refused(audit_url: str) -> None:
         assert await gateway.refused(policy()) == [("policy.dmn", "policy", "missing-import")]
         broken = rates(2)._replace(content=rates(2).content.replace(b"<text>2</text>", b"<text>2 +</text>"))
         assert await gateway.refused(policy(), broken) == [
-            ("policy.dmn", "policy", "import"),
+            ("policy.dmn", "policy", "wrong-import"),
             ("rates.dmn", "rate", "feel-syntax"),
         ]
         cyclic = rates(2)._replace(

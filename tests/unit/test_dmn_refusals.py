@@ -50,7 +50,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "missing-import": ('<import name="m" namespace="http://other" importType="DMN"/>', answer(LITERAL)),
     "imported-values": (answer('<literalExpression><importedValues namespace="x"/></literalExpression>'),),
     "missing-cell": (answer(table(["n"], ["a"], [["1"]])),),
-    "missing-expression": (answer(""),),
+    "missing-expression": (answer("<list><literalExpression/></list>"),),
     "missing-name": (answer(LITERAL).replace(' name="Answer"', "", 1),),
     "missing-output": (answer(table(["n"], [], [])),),
     "missing-output-name": (answer(table([], ["a", ""], [])),),
@@ -59,6 +59,12 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "too-deep": (answer("<list>" * 41 + LITERAL + "</list>" * 41),),
 }
 WARNINGS: dict[str, tuple[str, ...]] = {
+    "no-logic": (answer(""),),
+    "feel-no-value": (answer(literal("1 + g(1)")),),
+    "import-kind": (
+        '<import namespace="http://other" importType="http://www.w3.org/2001/XMLSchema"/>',
+        answer(LITERAL),
+    ),
     "empty-output": (answer(table([], ["a"], [[""]])),),
     "missing-id": (answer(LITERAL).replace(' id="answer"', "", 1),),
     "overlapping-rules": (answer(table(["n"], ["a"], [["[1..5]", "1"], ["> 3", "2"]])),),
