@@ -16,6 +16,7 @@ from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationCon
 from engine.feel.faults import LimitExceeded
 from engine.feel.functions import BUILTINS
 from engine.feel.parser import Parser
+from engine.feel.plain import plain_expression, plain_unary_tests
 from engine.feel.tree import Node
 from engine.feel.values import Run, Value
 
@@ -153,7 +154,8 @@ def compile_expression(
     `instance of` and declared parameters may name beside FEEL's own, each with the test of a value that is not null.
     Raises FeelSyntaxError.
     """
-    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits, types).whole_expression())
+    node = plain_expression(text, limits) or Parser(text, names, BUILTINS, limits, types).whole_expression()
+    return _expression(text, names, limits, node)
 
 
 def compile_unary_tests(
@@ -168,4 +170,5 @@ def compile_unary_tests(
     Evaluated with the cell's input as `tested`, it gives true, false or null. `names`, `types` and errors are those of
     `compile_expression`.
     """
-    return _expression(text, names, limits, Parser(text, names, BUILTINS, limits, types).whole_unary_tests())
+    node = plain_unary_tests(text, limits) or Parser(text, names, BUILTINS, limits, types).whole_unary_tests()
+    return _expression(text, names, limits, node)
