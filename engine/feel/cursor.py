@@ -17,6 +17,7 @@ _NAME_SYMBOLS = frozenset("+-*/.'’")
 MAX_NAME_TOKENS = 60
 MAX_CALLED_WORDS = 8
 _WORDS = frozenset(("name", "keyword", "number"))
+_BEGINNINGS = frozenset(("name", "number", "string", "escaped"))
 
 
 class Opener:
@@ -92,22 +93,35 @@ class Cursor:
         self.openers.pop()
         return self.advance()
 
+    def ends(self, closer: str) -> bool:
+        """Whether the present token closes a bracket; a `]` with a value behind it opens a range."""
+        if not self.at(closer):
+            return False
+        following = self.peek()
+        begins = following.kind in _BEGINNINGS or following.text == "@"
+        return closer != "]" or not begins or (following.text == "instance" and self.peek(2).text == "of")
+
     def separated(self, closer: str, what: str) -> bool:
         """Step over a comma between two of `what`; False before `closer`. Raises FeelSyntaxError at anything else."""
-        if self.at(closer):
+        if self.ends(closer):
             return False
         if not self.accept(","):
             comes = self.token.kind in ("name", "number", "string", "escaped") or self.token.text in ("(", "[", "{")
             raise self.unclosed(f"',' or '{closer}'", f"',' separates {what}" if comes else "")
-        if self.at(closer):
+        if self.ends(closer):
             raise self.error(f"another of the {what}", mistakes.missing_operand(self.tokens, self.index))
         return True
 
     def unclosed(self, expected: str, hint: str = "") -> FeelSyntaxError:
         """The error that the bracket opened last is not closed here."""
-        if self.token.kind == "name" and self.peek(-1).kind == "name":
-            hint = f"{hint}; {mistakes.UNDECLARED}" if hint else mistakes.UNDECLARED
-        return self.error(expected, hint, self.openers[-1].token.start)
+        told = mistakes.not_closed(self.tokens, self.index)
+        return self.error(expected, "; ".join(filter(None, (hint, told))), self.openers[-1].token.start)
+
+    def no_expression(self, expected: str) -> FeelSyntaxError:
+        """The error that an expression or a name should begin here."""
+        hint = mistakes.missing_operand(self.tokens, self.index)
+        ended = self.token.kind == "end" and self.openers
+        return self.error(expected, hint, self.openers[-1].token.start if ended else None)
 
     def error(self, expected: str, hint: str = "", opener: int | None = None) -> FeelSyntaxError:
         """The error that the present token does not fit."""
@@ -115,8 +129,9 @@ class Cursor:
         if token.kind == "unclosed":
             expected, hint = mistakes.unclosed(token)
             opener = None
-        elif told := mistakes.sign(self.tokens, self.index):
-            hint, opener = told, None
+        elif not (self.openers and self.openers[-1].token.text == "<"):  # the brackets of a type are no operators
+            told = mistakes.sign(self.tokens, self.index)
+            hint, opener = (told, None) if told else (hint, opener)
         return FeelSyntaxError(self.text, token.start, mistakes.found(token), expected, hint, opener)
 
     def jump(self, count: int) -> None:
@@ -162,7 +177,7 @@ class Cursor:
         if self.token.kind == "escaped":
             return self.advance().value
         if self.token.kind != "name":
-            raise self.error(what, mistakes.missing_operand(self.tokens, self.index))
+            raise self.no_expression(what)
         return self._gathered(self._plain_tokens())
 
     def _plain_tokens(self) -> int:

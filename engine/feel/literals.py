@@ -5,9 +5,10 @@ Called by the parser.
 
 from __future__ import annotations
 
+from engine.feel import mistakes
 from engine.feel.cursor import Cursor
 from engine.feel.faults import FeelFault, FeelSyntaxError
-from engine.feel.numbers import D34, DIGITS, decimal_result
+from engine.feel.numbers import D34, DIGITS, decimal_result, narrowed
 from engine.feel.temporal_text import parse_temporal
 from engine.feel.tree import Literal, Node, Undefined
 
@@ -20,8 +21,9 @@ def number(cursor: Cursor) -> Literal:
     try:
         value = decimal_result(D34.create_decimal, token.text)
     except FeelFault as fault:
-        raise FeelSyntaxError(cursor.text, token.start, "this number", "a number", fault.cause) from fault
-    return Literal(token.start, 1, value)
+        raise FeelSyntaxError(cursor.text, token.start, mistakes.found(token), "a number", fault.cause) from fault
+    # An exponent says the size of a number, digits behind the point its precision, which `string` shows.
+    return Literal(token.start, 1, value if isinstance(value, int) or "." in token.text else narrowed(value))
 
 
 def temporal(cursor: Cursor) -> Node:

@@ -78,6 +78,7 @@ _WORDS = {
 _OPERATOR_TEXT = "= != < <= > >= + - * / ** and or in between not then else return satisfies"
 _OPERATORS = frozenset(_OPERATOR_TEXT.split())
 _CLOSERS = frozenset(")]}")
+_ASSIGNING = frozenset(("let", "var", "const", "set", "val"))
 _AFTER_EXPRESSION = {
     "..": "a range stands in brackets: [1..10]",
     ",": "several values stand in a list: [1, 2]; the decimal sign is '.'",
@@ -96,7 +97,11 @@ def found(token: Token) -> str:
     if token.kind == "end":
         return "the end"
     if len(token.text) == 1 and not token.text.isascii():
-        return f"'{token.text}' ({unicode_name(token.text, f'U+{ord(token.text):04X}').lower()})"
+        name = unicode_name(token.text, "a sign without name").lower()
+        shown = f"'{token.text}'" if token.text.isprintable() else f"U+{ord(token.text):04X}"
+        return f"{shown} ({name})"
+    if token.text == "'":
+        return '"\'"'
     written = token.text[:1] if token.kind == "unclosed" and token.text[0] == '"' else token.text
     written = "/*" if token.kind == "unclosed" and token.text[0] == "/" else written
     shown = "".join(each if each.isprintable() else " " for each in written[:MAX_FOUND])
@@ -142,6 +147,12 @@ def missing_operand(tokens: Sequence[Token], index: int) -> str:
             return "leave the comma before it out"
     if before.text in _OPERATORS and (token.kind == "end" or token.text in _CLOSERS):
         return f"'{before.text}' needs a right side"
+    if before.text in ("and", "or") and token.text[:1] in ("<", ">"):
+        return f"what is compared stands on both sides: ? > 5 {before.text} ? < 10; a range is (5..10)"
+    if before.text in _OPERATORS and token.text in _OPERATORS and token.kind == "symbol":
+        return f"'{before.text}' and '{token.text}' follow each other"
+    if before.text == ":":
+        return "':' needs a value"
     if token.kind == "keyword":
         return f"'{token.text}' is a keyword; as a name it stands between back quotes: `{token.text}`"
     return "a number needs no '+' before it" if token.text == "+" else ""
@@ -154,17 +165,34 @@ def missing_operator(tokens: Sequence[Token], index: int) -> str:
         return f"no bracket is open for '{token.text}'"
     if token.text in _AFTER_EXPRESSION:
         return _AFTER_EXPRESSION[token.text]
+    if token.kind == "number" and token.text[0] == "." and before.kind != "number":
+        return f"an element is taken by its place: list[{token.text[1:]}]"
     if before.kind == "number" and (token.kind == "number" or before.end == token.start):
         return "a number has digits and one '.' only; a name begins with a letter"
     if token.kind == "string" and before.kind == "string":
         return "texts are joined by '+'"
-    if token.kind not in ("name", "number") or before.kind not in ("name", "number", "string", "symbol", "keyword"):
+    if token.kind not in ("name", "number"):
         return ""
     if token.text.lower() in KEYWORDS:
         return f"keywords are written in lower case: {token.text.lower()}"
     if before.text == "not":
         return "write not(...)"
-    return _WORDS.get(token.text) or (UNDECLARED if before.kind in ("name", "number") else "")
+    if before.text in _ASSIGNING:
+        return "a local value is an entry of a context: {x: 1, y: x + 1}.y"
+    named = before.kind == "name" or (before.kind == "number" and tokens[index - 2].kind == "name")
+    return _WORDS.get(token.text) or (UNDECLARED if named else "")
+
+
+def no_else(tokens: Sequence[Token], index: int) -> str:
+    """The hint where the `else` of an `if` is missing."""
+    return _WORDS.get(tokens[index].text, "FEEL has no if without else; write else null")
+
+
+def not_closed(tokens: Sequence[Token], index: int) -> str:
+    """The hint where a bracket should be closed and something else stands."""
+    token = tokens[index]
+    other = token.kind == "end" or token.text in _CLOSERS
+    return "" if other or token.kind in ("number", "string") else missing_operator(tokens, index)
 
 
 def no_key(tokens: Sequence[Token], index: int) -> str:

@@ -159,7 +159,7 @@ class Parser(Phrases):
             return tree.Literal(token.start, 1, _CONSTANTS[token.text])
         if token.kind != "end" and token.text in self.prefixes:
             return self.prefixes[token.text]()
-        raise self.error(EXPRESSION, mistakes.missing_operand(self.tokens, self.index))
+        raise self.no_expression(EXPRESSION)
 
     def infix(self, left: Node, power: int) -> Node:
         token = self.token
@@ -240,7 +240,7 @@ class Parser(Phrases):
     def bracket(self) -> Node:
         token = self.open()
         elements: list[Node] = []
-        while not self.at("]"):
+        while not self.ends("]"):
             elements.append(self.expression())
             if self.at("..") and len(elements) == 1:
                 return self.range_from(token.start, elements[0], True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Container, Mapping
 
-from engine.feel import tree
+from engine.feel import mistakes, tree
 from engine.feel.cursor import Cursor
 from engine.feel.environment import FeelLimits
 from engine.feel.tree import Node
@@ -54,7 +54,7 @@ class Phrases(Cursor):
         condition = self.expression()
         self.expect("then", _IF)
         then = self.expression()
-        self.expect("else", "FEEL has no if without else; write else null")
+        self.expect("else", mistakes.no_else(self.tokens, self.index))
         otherwise = self.expression()
         return tree.If(token.start, self.above(condition, then, otherwise), condition, then, otherwise)
 

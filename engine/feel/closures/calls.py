@@ -1,11 +1,11 @@
-"""Owns the closures of invocations: built-ins, function values, `is defined`, `instance of`.
+"""Owns the closures of invocations: built-ins, function values, `is defined`.
 Never implements a built-in.
 Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.feel import operations, tree
 from engine.feel.closures.code import Code, Compilation, Scope
@@ -14,8 +14,7 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import BUILTINS, Builtin, Parameter, unchecked
 from engine.feel.functions.spelling import unknown_function
-from engine.feel.tree import TypeOf
-from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
+from engine.feel.values import FeelFunction, Run, Value, kind_of
 
 
 def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
@@ -207,45 +206,3 @@ def _name_defined(compilation: Compilation, name: str, scope: Scope | None) -> R
         return True
 
     return run
-
-
-def instance_of(compilation: Compilation, node: tree.InstanceOf, scope: Scope | None) -> Code:
-    value = compilation.compile(node.value, scope)
-    conforms, value_run = _conformance(node.type), value.run
-
-    def run(env: Env) -> Value:
-        return conforms(env, value_run(env))
-
-    return compilation.folded(run, value)
-
-
-def _conformance(wanted: TypeOf) -> Callable[[Env, Value], bool]:
-    name = wanted.name
-    if name == "Any":
-        return lambda env, value: value is not None
-    if name == "Null":
-        return lambda env, value: value is None
-    if wanted.element is not None:
-        return _element_conformance(name, _conformance(wanted.element))
-    entries = [(key, _conformance(kind)) for key, kind in wanted.entries]
-
-    def conforms(env: Env, value: Value) -> bool:
-        if kind_of(value) != name:
-            return False
-        if entries and isinstance(value, dict):
-            return all(key in value and inner(env, value[key]) for key, inner in entries)
-        return True
-
-    return conforms
-
-
-def _element_conformance(name: str, element: Callable[[Env, Value], bool]) -> Callable[[Env, Value], bool]:
-    def conforms(env: Env, value: Value) -> bool:
-        if isinstance(value, list) and name == "list":
-            env.check_list(len(value) * 8)
-            return all(element(env, member) for member in value)
-        if isinstance(value, Range) and name == "range":
-            return all(element(env, end) for end in (value.start, value.end) if end is not None)
-        return False
-
-    return conforms
