@@ -5,12 +5,11 @@ Called by the temporal values and their texts.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC as PYTHON_UTC
 from datetime import datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from engine.feel.faults import FeelFault
 
@@ -25,20 +24,28 @@ _FIRST_S = int(datetime(1, 1, 3, tzinfo=PYTHON_UTC).timestamp())
 _LAST_S = int(datetime(9999, 12, 29, tzinfo=PYTHON_UTC).timestamp())
 # Midsummer and midwinter of a year in which every zone follows its rule.
 _SEASONS_S = tuple(int(datetime(9000, month, 1, tzinfo=PYTHON_UTC).timestamp()) for month in (1, 7))
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,2}\Z")
-# Files beside the zones: the machine's own zone, a placeholder, and copies of the database that count leap seconds.
-_NO_ZONES = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
+# Files beside the zones: the machine's own zone, and a placeholder.
+_NO_ZONES = frozenset({"localtime", "Factory"})
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones()) - _NO_ZONES
+
+
+@lru_cache(maxsize=1024)
 def tz_database(name: str) -> ZoneInfo:
-    """The rules of a named zone. Raises FeelFault for an unknown name."""
-    if not _NAME.match(name) or name.partition("/")[0] in _NO_ZONES:
-        raise FeelFault(f"{name!r} is not a time zone name")
+    """The rules of a named zone. Raises FeelFault for an unknown name.
+
+    The names are read from the database once, and each zone once: neither a text with a wrong name nor one with many
+    names makes an evaluation read files over and over.
+    """
+    if name not in _names():
+        raise FeelFault(f"unknown time zone {name!r}")
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise FeelFault(f"unknown time zone {name!r}") from error
+        raise FeelFault(f"the rules of time zone {name!r} cannot be read") from error
 
 
 def _in_known_years(seconds: int) -> int:

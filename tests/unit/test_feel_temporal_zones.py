@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from zoneinfo import available_timezones
 
 import pytest
 
 from engine.feel import EvaluationContext, compile_expression, instant, temporal_text
 from engine.feel.temporal_text import parse_date_time
-from engine.feel.zones import Zone
+from engine.feel.zones import Zone, tz_database
 
 
 def evaluated(text: str) -> Any:
@@ -134,3 +135,16 @@ def test_values_are_identical_only_with_the_same_zone() -> None:
 def test_a_fixed_offset_needs_no_rules() -> None:
     assert Zone(5400).offsets_at_local(0) == (5400, 5400)
     assert Zone(5400).offset_at_utc(0) == 5400
+
+
+def test_wrong_and_many_names_of_zones_cost_no_more_than_other_texts() -> None:
+    """Each is looked up in memory: the files of the tz database are read once."""
+    context = EvaluationContext()
+    wrong = compile_expression('for i in 1..2000 return time("10:00:00@Bad/Zone" + string(i))').evaluate({}, context)
+    assert wrong == [None] * 2000
+    assert context.warnings[0].cause == "time: unknown time zone 'Bad/Zone1'"
+    before = tz_database.cache_info().misses
+    for _ in range(2):
+        for name in sorted(available_timezones() - {"localtime", "Factory"}):
+            tz_database(name)
+    assert tz_database.cache_info().misses - before <= len(available_timezones())
