@@ -94,7 +94,7 @@ def log(env: Env, number: Number) -> Value:
     return numbers.decimal_result(numbers.D34.ln, Decimal(number))
 
 
-@builtin("abs", "n: quantity", "number: quantity", about="The number or duration without its sign")
+@builtin("abs", "n: quantity", about="The number or duration without its sign")
 def abs_(env: Env, n: Number | DaysTimeDuration | YearsMonthsDuration) -> Value:
     if isinstance(n, DaysTimeDuration):
         return DaysTimeDuration(abs(n.ns))
