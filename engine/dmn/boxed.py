@@ -11,7 +11,7 @@ from typing import Final
 from lxml import etree
 
 from engine.dmn import iteration
-from engine.dmn.logic import BOXED_LEVELS, Convert, Evaluation, Logic, Parameter, Scope, fit, function_of
+from engine.dmn.logic import BOXED_LEVELS, Convert, Evaluation, Logic, Parameter, Scope, fitted, function_of
 from engine.dmn.source import Source, spaced
 from engine.dmn.table_reader import TableReader
 from engine.dmn.types import Types
@@ -66,7 +66,7 @@ def converted(logic: Logic, convert: Convert | None, where: str) -> Logic:
         return logic
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
-        return fit(convert, logic.run(scope, evaluation), where)
+        return fitted(convert, logic.run(scope, evaluation), where, evaluation)
 
     return Logic(run, logic.depth + 1, logic.weight, logic.reads)
 
@@ -106,9 +106,11 @@ class BoxedReader:
             self._source.add(element, "too-deep", message, "Split it into several decisions.")
             return NOTHING
         self._nesting += 1
-        logic = self._readers[self._source.kind(element)](element, names, where)
+        kind = self._source.kind(element)
+        logic = self._readers[kind](element, names, where)
         self._nesting -= 1
-        return converted(logic, self._types.of(element), where)
+        # that of a function's element may be the type of its result
+        return logic if kind == "functionDefinition" else converted(logic, self._types.of(element), where)
 
     def _without(self, parent: etree._Element, where: str) -> Logic:
         """Nothing is drawn: a decision or model is then null, as in DMN, and anything inside one is refused."""
@@ -202,7 +204,9 @@ class BoxedReader:
         return over(run, parts)
 
     def _relation(self, element: etree._Element, names: frozenset[str], where: str) -> Logic:
-        columns = [self._source.required(column, "name") for column in self._source.children(element, "column")]
+        headings = list(self._source.children(element, "column"))
+        columns = [self._source.required(column, "name") for column in headings]
+        types = [self._types.of(column) for column in headings]
         table: list[list[Logic]] = []
         for number, row in enumerate(self._source.children(element, "row"), 1):
             cells = list(self._source.children(row, *BOXED))
@@ -211,8 +215,10 @@ class BoxedReader:
                 self._source.add(row, "missing-cell", message, "Fill or remove the row.")
             table.append(
                 [
-                    self.read(cell, row, names, f"{where}, row {number}, column `{name}`")
-                    for cell, name in zip(cells, columns, strict=False)
+                    converted(self.read(cell, row, names, told), convert, told)
+                    for cell, convert, told in zip(
+                        cells, types, (f"{where}, row {number}, column `{name}`" for name in columns), strict=False
+                    )
                 ]
             )
 
@@ -234,7 +240,8 @@ class BoxedReader:
             self._source.add(element, "function-kind", message, "Write its body in FEEL.")
             return parameters, NOTHING
         bound = frozenset(parameter.name for parameter in parameters)
-        return parameters, self.inside(element, names | bound, where)
+        body = self.inside(element, names | bound, where)
+        return parameters, converted(body, self._types.of_result(element), where)
 
     def _function(self, element: etree._Element, names: frozenset[str], where: str) -> Logic:
         parameters, body = self.function(element, names, where)
@@ -253,7 +260,8 @@ class BoxedReader:
         for number, binding in enumerate(self._source.children(element, "binding"), 1):
             parameter = self._source.child(binding, "parameter")
             name = "" if parameter is None else self._source.required(parameter, "name")
-            logic = self.inside(binding, names, f"{where}, argument `{name}`")
+            told = f"{where}, argument `{name}`"
+            logic = converted(self.inside(binding, names, told), self._types.of(parameter), told)
             bindings.append((f"argument {number}", logic))
             arguments.append(f"`{name.replace('`', '')}`: `argument {number}`")
         function = self._source.expression(callee, names, f"the function that {where} invokes")

@@ -69,16 +69,16 @@ class Simple:
     """A type of FEEL by its name."""
 
     def __init__(self, kind: str) -> None:
-        self._kind = kind
+        self.name = kind
         self._parse = _FROM_TEXT.get(kind)
         self.many = kind == "list"
 
     def misfit(self, value: Value) -> str:
         found = kind_of(value)
-        return "" if found == self._kind else f"{shown(value)} is a {found}, where a {self._kind} is declared"
+        return "" if found == self.name else f"{shown(value)} is a {found}, where a {self.name} is declared"
 
     def received(self, value: Value) -> Value:
-        if kind_of(value) == self._kind:
+        if kind_of(value) == self.name:
             return value
         if self._parse is not None and isinstance(value, list) and len(value) == 1:
             value = value[0]
@@ -95,13 +95,13 @@ class Written:
     """A type that is written in FEEL, such as `list<number>`; the expression says whether `value` is one."""
 
     def __init__(self, name: str, test: Expression) -> None:
-        self._name = name
+        self.name = name
         self._test = test
         self.many = name.startswith("list")
 
     def misfit(self, value: Value) -> str:
         holds = self._test.evaluate({"value": value}) is True
-        return "" if holds else f"{shown(value)} is no {self._name}"
+        return "" if holds else f"{shown(value)} is no {self.name}"
 
     def received(self, value: Value) -> Value:
         return conform(self, value)
@@ -188,6 +188,11 @@ class FunctionType:
 
     def received(self, value: Value) -> Value:
         return conform(self, value)
+
+
+def is_function(kind: ItemType) -> bool:
+    """Whether the type is one of functions."""
+    return isinstance(kind, FunctionType) or (isinstance(kind, Simple | Written) and kind.name.startswith("function"))
 
 
 class Constrained:

@@ -6,9 +6,12 @@ Called by the reader of boxed expressions.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from engine.dmn.logic import Evaluation, Logic, Run, Scope
-from engine.feel import Range, Value, kind_of
+from engine.feel import Value, compile_expression, kind_of
+
+_EACH: Final = compile_expression("for each in value return each")
 
 
 class _NoVerdict(Exception):
@@ -45,15 +48,14 @@ def conditional(condition: Logic, then: Logic, otherwise: Logic) -> Run:
 
 def _members(value: Value, evaluation: Evaluation, weight: int) -> Iterator[Value]:
     """The members to go through; each one costs the weight of what is evaluated for it."""
-    if isinstance(value, Range) and type(value.start) is int and type(value.end) is int:
-        first = value.start + (not value.start_included)
-        last = value.end - (not value.end_included)
-        members: list[Value] | range = range(first, last + 1)
-    else:
-        members = value if isinstance(value, list) else [value]
-    for member in members:
+    for member in value if isinstance(value, list) else [value]:
         evaluation.spend(weight)
         yield member
+
+
+def _turns(value: Value, evaluation: Evaluation) -> Value:
+    """What a loop over the value goes through, as in FEEL: the members of a range too. Null where it cannot."""
+    return value if isinstance(value, list) else _EACH.evaluate({"value": value}, evaluation.context)
 
 
 def filtered(source: Logic, match: Logic) -> Run:
@@ -77,7 +79,7 @@ def repeated(variable: str, source: Logic, body: Logic) -> Run:
     """`for`: the body's value for each member; `partial` is the list so far."""
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
-        value = source.run(scope, evaluation)
+        value = _turns(source.run(scope, evaluation), evaluation)
         if value is None:
             return None
         made: list[Value] = []
@@ -96,7 +98,7 @@ def quantified(quantifier: str, variable: str, source: Logic, condition: Logic) 
     deciding = quantifier == "some"
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
-        value = source.run(scope, evaluation)
+        value = _turns(source.run(scope, evaluation), evaluation)
         if value is None:
             return None
         unknown = False

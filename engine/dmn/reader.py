@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from lxml import etree
 
-from engine.dmn.boxed import BOXED, NOTHING, BoxedReader
+from engine.dmn.boxed import BOXED, NOTHING, BoxedReader, converted
 from engine.dmn.decision import Bound, Decision, DecisionModel, InputData, Knowledge, Step
 from engine.dmn.logic import Logic, Parameter
 from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, ImportedGraph, Node, Requirements
@@ -138,6 +138,7 @@ class FileReader:
             logic = self._boxed.inside(node.element, names, where)
         else:
             parameters, logic = self._boxed.function(function, names, where)
+        logic = converted(logic, self._types.of_result(self._source.child(node.element, "variable")), where)
         bound, prefixed = self._graph.bound(node, KNOWLEDGE, SERVICE), self._graph.prefixed(node)
         known = {parameter.name for parameter in parameters} | {name for name, _ in (*bound, *prefixed)} | set(BUILTINS)
         for name in sorted(logic.reads - known):

@@ -5,7 +5,7 @@ Called by the reader of a file.
 
 from __future__ import annotations
 
-from engine.dmn.boxed import over
+from engine.dmn.boxed import converted, over
 from engine.dmn.decision import VARIABLE, Knowledge, Step, in_order
 from engine.dmn.logic import Evaluation, Logic, Parameter, Scope, fitted
 from engine.dmn.requirements import DECISION, INPUT_DATA, Node, Requirements
@@ -42,7 +42,9 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
         return {name: known[own_id] for own_id, name in results}
 
     parts = [step.logic.as_logic(step.where) if isinstance(step.logic, Table) else step.logic for step in inner]
-    return Knowledge(node.id, node.name, parameters, over(run, parts), (), ())
+    convert = types.of_result(source.child(node.element, "variable"))
+    logic = converted(over(run, parts), convert, f'decision service "{node.name}"')
+    return Knowledge(node.id, node.name, parameters, logic, (), ())
 
 
 def as_step(service: Knowledge) -> Step:

@@ -20,6 +20,7 @@ from engine.dmn.item_type import (
     Structure,
     Written,
     conform,
+    is_function,
     shown,
 )
 from engine.dmn.logic import Convert
@@ -85,6 +86,12 @@ class Types:
         """The conversion to the type that the element declares; null where any value fits."""
         kind = self._declared(element)
         return None if kind is _ANYTHING else lambda value: conform(kind, value)
+
+    def of_result(self, element: etree._Element | None) -> Convert | None:
+        """The conversion to the type that a function's element declares, where that is the type of what it gives: not
+        that of the function."""
+        kind = self._declared(element)
+        return None if kind is _ANYTHING or is_function(kind) else lambda value: conform(kind, value)
 
     def received(self, element: etree._Element | None) -> Convert | None:
         """The same for a value that comes as JSON from outside."""
