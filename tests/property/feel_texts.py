@@ -56,7 +56,7 @@ OTHERS: Final = ["null", "true", "false", "?", "today()", "now()", "random numbe
 TYPES: Final = [
     "number", "string", "boolean", "date", "time", "date and time", "days and time duration", "Any", "Null",
     "years and months duration", "list<number>", "list<list<Any>>", "range<number>", "context<a: Any, b c: string>",
-    "function<number> -> string", "function<> -> Any", "context<>",
+    "function<number> -> string", "function<> -> Any", "context<>", "Person", "small number", "list<Person>", "unknown",
 ]  # fmt: skip
 OPERATORS: Final = ["+", "-", "*", "/", "**", "=", "!=", "<", "<=", ">", ">=", "and", "or", "in"]
 PROPERTIES: Final = ["a", "b c", "year", "month", "weekday", "hour", "time offset", "timezone", "days", "months", "end"]

@@ -31,21 +31,25 @@ from engine.feel import (
 )
 from tests.property.feel_texts import EXPRESSIONS, NAMES, SCOPES, UNARY_TESTS, Plain, corpus, mutated
 
-LIMITS = FeelLimits(max_steps=5_000, max_list=500, max_string=5_000)
+LIMITS = FeelLimits(max_steps=5_000, max_list=500, max_string=5_000, max_pattern_steps=2_000)
 # The limit of steps is looked at after each payment, so the last payment may go over it. None is larger than the
 # longest list or text that the limits let through, or than the count of nodes of an expression.
 LARGEST_PAYMENT = max(LIMITS.max_list, LIMITS.max_string)
 LONGEST_INPUT = 30_000
 TEMPORALS = Date | Time | DateTime | DaysTimeDuration | YearsMonthsDuration
 STRING = compile_expression("string(value)")
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "Person": lambda value: isinstance(value, dict),
+    "small number": lambda value: value == 1,
+}
 # Set CONCH_FUZZ_EXAMPLES to look for longer.
-EXAMPLES = int(os.environ.get("CONCH_FUZZ_EXAMPLES") or 150)
+EXAMPLES = int(os.environ.get("CONCH_FUZZ_EXAMPLES") or 100)
 thorough = settings(max_examples=EXAMPLES, deadline=None)
 
 
 def _compiled(text: str, compiler: Callable[..., Expression]) -> Expression | None:
     try:
-        return compiler(text, names=NAMES)
+        return compiler(text, names=NAMES, types=TYPES)
     except FeelSyntaxError as error:
         refused = error
     assert refused.expected
