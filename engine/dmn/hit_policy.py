@@ -11,7 +11,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from engine.dmn.logic import DecisionFailed
 from engine.dmn.types import shown
-from engine.feel import EvaluationContext, Value, compile_expression, kind_of
+from engine.feel import EvaluationContext, Range, Value, compile_expression, kind_of
+from engine.feel.faults import FeelFault
+from engine.feel.operations import includes
 
 
 class Hit(NamedTuple):
@@ -77,12 +79,22 @@ def any_of(outputs: Outputs, hits: Sequence[Hit]) -> Value:
     return wanted
 
 
+def _is_one_of(listed: Value, value: Value) -> bool:
+    """Whether a value is the listed one, or lies in the listed range."""
+    if isinstance(listed, Range) and not isinstance(value, Range):
+        try:
+            return includes(listed, value)
+        except FeelFault:
+            return False
+    return same(listed, value)
+
+
 def _by_priority(outputs: Outputs, hits: Sequence[Hit]) -> list[Hit]:
     """The hits in the order of the output values, of the first output column first; a value not listed is last."""
 
     def rank(hit: Hit) -> tuple[int, ...]:
         return tuple(
-            next((place for place, each in enumerate(listed) if same(each, value)), len(listed))
+            next((place for place, each in enumerate(listed) if _is_one_of(each, value)), len(listed))
             for listed, value in zip(outputs.priorities, hit.outputs, strict=True)
         )
 
@@ -138,5 +150,19 @@ AGGREGATORS: Final[dict[str, Policy]] = {
     "MIN": _aggregated("MIN", "min(outputs)"),
     "MAX": _aggregated("MAX", "max(outputs)"),
     "COUNT": count,
+}
+# The letters of the notation, each with its policy and aggregator (DMN 1.5, 8.2.10).
+LETTERS: Final[dict[str, tuple[str, str]]] = {
+    "U": ("UNIQUE", ""),
+    "A": ("ANY", ""),
+    "P": ("PRIORITY", ""),
+    "F": ("FIRST", ""),
+    "C": ("COLLECT", ""),
+    "C+": ("COLLECT", "SUM"),
+    "C<": ("COLLECT", "MIN"),
+    "C>": ("COLLECT", "MAX"),
+    "C#": ("COLLECT", "COUNT"),
+    "O": ("OUTPUT ORDER", ""),
+    "R": ("RULE ORDER", ""),
 }
 BY_PRIORITY: Final = frozenset(("PRIORITY", "OUTPUT ORDER"))

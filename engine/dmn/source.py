@@ -44,6 +44,7 @@ class Source:
         self._compiled: dict[tuple[str, frozenset[str], bool], Expression] = {}
         self.root = read_tree(xml, file)
         self.namespace = etree.QName(self.root).namespace or ""
+        self._prefix = f"{{{self.namespace}}}"
         self.language = self.root.get("expressionLanguage")
         self.target = (self.root.get("namespace") or "").strip()
         # What `instance of` may name beside FEEL's own types.
@@ -81,8 +82,8 @@ class Source:
 
     def kind(self, element: etree._Element) -> str:
         """The local name of an element of DMN; one of another vocabulary has none."""
-        name = etree.QName(element)
-        return name.localname if name.namespace == self.namespace else ""
+        tag = str(element.tag)
+        return tag[len(self._prefix) :] if tag.startswith(self._prefix) else ""
 
     def children(self, element: etree._Element, *kinds: str) -> Iterator[etree._Element]:
         """The children of DMN, of the given kinds or all that mean something."""
@@ -97,8 +98,7 @@ class Source:
 
     def text(self, element: etree._Element | None) -> str:
         """What stands in the element's `text` child, without white space around it."""
-        inner = None if element is None else self.child(element, "text")
-        return "" if inner is None else (inner.text or "").strip()
+        return "" if element is None else (element.findtext(f"{self._prefix}text") or "").strip()
 
     def type_ref(self, element: etree._Element | None) -> str | None:
         """The type that the element declares, as an attribute or a child."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from lxml import etree
 
-from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, POLICIES, Hit, Outputs, Policy
+from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, LETTERS, POLICIES, Hit, Outputs, Policy
 from engine.dmn.logic import Unfit
 from engine.dmn.source import CAMUNDA, Source, spaced
 from engine.dmn.table import Input, Output, Rule, Table, blocks
@@ -30,12 +30,14 @@ class TableReader:
         self._inputs = list(source.children(element, "input"))
         self._outputs = list(source.children(element, "output"))
         self._rules = list(source.children(element, "rule"))
+        self._input_names = [self._input_name(column, number) for number, column in enumerate(self._inputs, 1)]
 
     def read(self) -> Table | None:
         """The table; null where a part of it could not be read."""
         before = len(self._source.problems)
-        policy_name = self._element.get("hitPolicy") or "UNIQUE"
-        policy = self._policy(policy_name)
+        written = self._element.get("hitPolicy") or "UNIQUE"
+        policy_name, aggregation = LETTERS.get(written, (written, ""))
+        policy = self._policy(policy_name, aggregation or self._element.get("aggregation"))
         inputs = [self._input(column, number) for number, column in enumerate(self._inputs, 1)]
         outputs = self._read_outputs()
         columns = Outputs(tuple(column.name for column in outputs), self._priorities(policy_name, outputs))
@@ -46,8 +48,7 @@ class TableReader:
         found = blocks(rules, len(read_inputs))
         return Table(read_inputs, tuple(outputs), tuple(rules), policy_name, policy, columns, found)
 
-    def _policy(self, name: str) -> Policy | None:
-        aggregation = self._element.get("aggregation")
+    def _policy(self, name: str, aggregation: str | None) -> Policy | None:
         if name not in POLICIES:
             known = ", ".join(POLICIES)
             self._source.add(
@@ -67,7 +68,7 @@ class TableReader:
 
     def _input(self, column: etree._Element, number: int) -> Input | None:
         literal = self._source.child(column, "inputExpression")
-        where = self._input_name(column, number)
+        where = self._input_names[number - 1]
         if literal is None:
             self._source.add(column, "missing-expression", f"{where} has no expression", "Write a FEEL expression.")
             return None
@@ -139,17 +140,18 @@ class TableReader:
         return tuple(found) if isinstance(found, list) else ()
 
     def _rule(self, rule: etree._Element, row: int, inputs: list[Input | None], outputs: list[Output]) -> Rule:
-        conditions = list(self._source.children(rule, "inputEntry"))
-        entries = list(self._source.children(rule, "outputEntry"))
+        cells: dict[str, list[etree._Element]] = {"inputEntry": [], "outputEntry": []}
+        for child in rule:
+            cells.get(self._source.kind(child), []).append(child)
+        conditions, entries = cells["inputEntry"], cells["outputEntry"]
         self._count(rule, row, len(conditions), len(self._inputs), "condition")
         self._count(rule, row, len(entries), len(self._outputs), "output")
         tests: list[tuple[int, Expression]] = []
-        for number, (cell, column) in enumerate(zip(conditions, self._inputs, strict=False)):
+        for number, (cell, name) in enumerate(zip(conditions, self._input_names, strict=False)):
             text = self._source.text(cell)
             if text in _ANYTHING:
                 continue
-            where = f"rule {row}, {self._input_name(column, number + 1)}"
-            test = self._source.compiled(cell, text, self._names, where, tests=True)
+            test = self._source.compiled(cell, text, self._names, f"rule {row}, {name}", tests=True)
             if test is not None:
                 tests.append((number, test))
         given = [
