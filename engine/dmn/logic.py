@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.errors import ConchError
 from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Range, Value
-from engine.feel.environment import UNTESTED, Env
+from engine.feel.environment import Env
 
 Scope: TypeAlias = Mapping[str, Any]
 Run: TypeAlias = "Callable[[Scope, Evaluation], Value]"
@@ -43,7 +43,7 @@ class Evaluation:
 
     def env(self, scope: Scope) -> Env:
         """What expressions that follow each other in one scope share."""
-        return Env(scope.__getitem__, self.context, "", [], UNTESTED)
+        return Env(scope, self.context, "")
 
     def check(self) -> None:
         """Raises DecisionFailed when the whole evaluation has spent more than it may."""
@@ -148,6 +148,6 @@ def function_of(
         0,  # `invoke` counts the levels, so that too many are a failure and not a null
         logic.weight,
         [_NOT_GIVEN] * count,
-        scope.__getitem__,
+        scope,
         name,
     )

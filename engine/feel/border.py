@@ -63,15 +63,16 @@ def _as_it_is(env: Env, value: Any, depth: int) -> bool:
         value = value.values()
     for element in value:
         kind = type(element)
-        if kind is str or element is None or kind is bool:
+        if kind is str or kind is bool or element is None:
             continue
         if kind is int:
-            fits = -INT_LIMIT < element < INT_LIMIT
-        else:
-            container = kind is dict or kind is list
-            fits = container and depth < env.limits.max_value_depth and _as_it_is(env, element, depth + 1)
-        if not fits:
-            return False
+            if -1_000_000_000 < element < 1_000_000_000 or -INT_LIMIT < element < INT_LIMIT:
+                continue
+        elif (kind is dict or kind is list) and depth < env.limits.max_value_depth:
+            if not _as_it_is(env, element, depth + 1):
+                return False
+            continue
+        return False
     return True
 
 

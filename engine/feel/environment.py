@@ -5,7 +5,7 @@ Called by `Expression.evaluate`, which makes it; every compiled closure takes on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -86,30 +86,59 @@ class _Untested:
 
 
 UNTESTED = _Untested()
+NO_FRAME: list[Value] = []
+
+
+class _Called:
+    """A function from a name to its value, to be read like a mapping."""
+
+    __slots__ = ("_value_of",)
+
+    def __init__(self, value_of: Callable[[str], Any]) -> None:
+        self._value_of = value_of
+
+    def __getitem__(self, name: str) -> Any:
+        return self._value_of(name)
+
+
+def readable(scope: Mapping[str, Any] | Callable[[str], Any]) -> Mapping[str, Any]:
+    """The scope as something that gives the value of a name in square brackets, or raises KeyError."""
+    return scope if hasattr(scope, "__getitem__") else _Called(scope)  # type: ignore[return-value]  # one of the two
 
 
 class Env:
-    """The one argument of compiled closures."""
+    """The one argument of compiled closures.
 
-    __slots__ = ("admitted", "context", "depth", "frame", "limits", "lookup", "steps_left", "tested", "text")
+    What most evaluations leave as it is belongs to the class: making an instance is a third of a small evaluation.
+    """
+
+    context: EvaluationContext | None = None
+    limits: FeelLimits = DEFAULT_LIMITS
+    depth: int = 0
+    frame: list[Value] = NO_FRAME
+    tested: Any = UNTESTED
+    # Values that came in through the border, by name or path, so that each is looked at once.
+    admitted: dict[Hashable, Value] | None = None
+    scope: Mapping[str, Any]
+    text: str
+    steps_left: int
 
     def __init__(
         self,
-        lookup: Callable[[str], Any],
+        scope: Mapping[str, Any] | Callable[[str], Any],
         context: EvaluationContext | None,
         text: str,
-        frame: list[Value],
-        tested: Any,
+        frame: list[Value] = NO_FRAME,
+        tested: Any = UNTESTED,
     ) -> None:
-        self.lookup = lookup
-        self.context = context
+        self.scope = readable(scope)
         self.text = text
         self.frame = frame
         self.tested = tested
-        self.limits = limits = DEFAULT_LIMITS if context is None else context.limits
-        self.steps_left = limits.max_steps
-        self.depth = 0
-        self.admitted: dict[str, Value] | None = None
+        if context is not None:
+            self.context = context
+            self.limits = context.limits
+        self.steps_left = self.limits.max_steps
 
     def warn(self, position: int, cause: str) -> Value:
         """Record why a part became null; the value of the call is that null."""
@@ -122,7 +151,11 @@ class Env:
         """Take steps from the budget. Raises LimitExceeded when it is used up."""
         self.steps_left -= steps
         if self.steps_left < 0:
-            raise LimitExceeded(f"more than {self.limits.max_steps} evaluation steps")
+            raise self.exhausted()
+
+    def exhausted(self) -> LimitExceeded:
+        """What loops raise that count their steps themselves."""
+        return LimitExceeded(f"more than {self.limits.max_steps} evaluation steps")
 
     def check_list(self, length: int) -> None:
         """Refuse a list that is too long, and pay for one that is not."""
@@ -137,21 +170,21 @@ class Env:
         self.spend(length >> 8)
 
     def invoke(self, function: FeelFunction, arguments: list[Value], position: int) -> Value:
-        """Call a function value; missing arguments are null, too many give null and a warning."""
-        if len(arguments) > len(function.parameters):
+        """Call a function value; another number of arguments than it has parameters gives null and a warning."""
+        if len(arguments) != len(function.parameters):
             count = len(function.parameters)
             return self.warn(position, f"the function takes {count} arguments, not {len(arguments)}")
         depth = self.depth + function.depth
         if depth > self.limits.max_call_depth:
             raise LimitExceeded(f"calls nested deeper than {self.limits.max_call_depth} levels")
-        self.spend(function.weight)
         frame = function.frame.copy()
-        for slot, argument in zip(function.slots, arguments, strict=False):
+        self.spend(function.weight + (len(frame) >> 3))
+        for slot, argument in zip(function.slots, arguments, strict=True):
             frame[slot] = argument
-        saved = self.frame, self.lookup, self.text, self.depth, self.admitted
-        self.frame, self.lookup, self.text, self.depth = frame, function.lookup, function.text, depth
-        self.admitted = self.admitted if function.lookup is saved[1] else None
+        saved = self.frame, self.scope, self.text, self.depth, self.admitted
+        self.frame, self.scope, self.text, self.depth = frame, function.scope, function.text, depth
+        self.admitted = self.admitted if function.scope is saved[1] else None
         try:
             return function.body(self)
         finally:
-            self.frame, self.lookup, self.text, self.depth, self.admitted = saved
+            self.frame, self.scope, self.text, self.depth, self.admitted = saved

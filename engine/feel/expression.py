@@ -10,9 +10,18 @@ from typing import Any
 
 from engine.feel import tree
 from engine.feel.border import measure
-from engine.feel.closures import calls, loops, names, operators, types
+from engine.feel.closures import calls, comparisons, filters, loops, membership, names, operators, types
 from engine.feel.closures.code import Code, Compilation, ConstantTests
-from engine.feel.environment import DEFAULT_LIMITS, UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
+from engine.feel.environment import (
+    DEFAULT_LIMITS,
+    NO_FRAME,
+    UNTESTED,
+    Env,
+    EvaluationContext,
+    FeelLimits,
+    FeelWarning,
+    readable,
+)
 from engine.feel.faults import LimitExceeded
 from engine.feel.functions import BUILTINS
 from engine.feel.parser import Parser
@@ -24,25 +33,26 @@ _FORMS: dict[type[Node], Callable[..., Any]] = {
     tree.Literal: operators.literal,
     tree.Arithmetic: operators.arithmetic,
     tree.Negation: operators.negation,
-    tree.Comparison: operators.comparison,
+    tree.Comparison: comparisons.comparison,
     tree.Logic: operators.logic,
     tree.If: operators.conditional,
-    tree.Between: operators.between,
-    tree.Interval: operators.interval,
+    tree.Between: comparisons.between,
+    tree.Interval: comparisons.interval,
     tree.ListOf: operators.list_of,
     tree.Name: names.name,
     tree.Path: names.path,
     tree.ContextOf: names.context_of,
-    tree.Filter: names.filter_of,
+    tree.Filter: filters.filter_of,
     tree.For: loops.iteration,
     tree.Quantified: loops.quantified,
     tree.FunctionOf: loops.function_of,
-    tree.In: loops.membership,
+    tree.In: membership.membership,
     tree.Call: calls.call,
     tree.InstanceOf: types.instance_of,
     tree.Undefined: types.undefined,
 }
-_NO_FRAME: list[Value] = []
+# Without `Env.__init__`, whose call costs as much as a comparison.
+_new_env = Env.__new__
 
 
 class Expression:
@@ -112,16 +122,32 @@ class Expression:
         have (any other exception of a function passes through). `tested` is the value that unary tests are applied
         to, `?` in the text; without it, `?` is read from the scope.
         """
-        lookup = scope.__getitem__ if hasattr(scope, "__getitem__") else scope
-        return self.evaluate_in(Env(lookup, context, self.text, _NO_FRAME, tested), tested)
+        env = _new_env(Env)
+        env.scope = scope if type(scope) is dict else readable(scope)
+        env.text = self.text
+        if tested is not UNTESTED:
+            env.tested = tested
+        if context is None:
+            env.steps_left = DEFAULT_LIMITS.max_steps
+        else:
+            env.context = context
+            env.limits = limits = context.limits
+            env.steps_left = limits.max_steps
+        if self._frame_size:
+            env.frame = [None] * self._frame_size
+        return self._settled(env)
 
     def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
         """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps."""
         size = self._frame_size
-        env.frame = [None] * size if size else _NO_FRAME
+        env.frame = [None] * size if size else NO_FRAME
         env.text = self.text
         env.tested = tested
         env.steps_left = env.limits.max_steps
+        return self._settled(env)
+
+    def _settled(self, env: Env) -> Value:
+        """The value in an environment that is made for it."""
         try:
             value = self._run(env)
             if type(value) is list or type(value) is dict:

@@ -5,7 +5,7 @@ Called by every other module of this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -47,7 +47,7 @@ class FeelFunction:
     depth: int
     weight: int
     frame: list[Value]
-    lookup: Callable[[str], Any]
+    scope: Mapping[str, Any]
     text: str
     signature: TypeOf | None = None
 

@@ -200,7 +200,7 @@ def _name_defined(compilation: Compilation, name: str, scope: Scope | None) -> R
             if isinstance(element, dict) and name in element:
                 return True
         try:
-            env.lookup(name)
+            env.scope[name]
         except KeyError:
             return False
         return True

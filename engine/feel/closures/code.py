@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from engine.feel.environment import UNTESTED, Env, EvaluationContext, FeelLimits, FeelWarning
+from engine.feel.environment import Env, EvaluationContext, FeelLimits, FeelWarning
 from engine.feel.faults import FeelFault, LimitExceeded
 from engine.feel.tree import Node
 from engine.feel.values import Run, Value
@@ -19,12 +19,16 @@ Operation: TypeAlias = Callable[..., Value]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A compiled form: its closure, the number of nodes under it, and its value when that is constant."""
+    """A compiled form: its closure, the number of nodes under it, and its value when that is constant.
+
+    `variable` is the name and the path from it where the form reads a variable of the caller's scope, and nothing else.
+    """
 
     run: Run
     weight: int = 1
     constant: bool = False
     value: Value = None
+    variable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,7 @@ def attempt(env: Env, position: int, operation: Operation, left: Value, right: V
         return env.warn(position, fault.cause)
 
 
-def _no_variable(name: str) -> Any:
-    raise KeyError(name)
+_NO_VARIABLES: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ class Compilation:
         weight = 1 + sum(child.weight for child in children)
         if all(child.constant for child in children):
             context = EvaluationContext(limits=self.limits)
-            env = Env(_no_variable, context, self.text, [], UNTESTED)
+            env = Env(_NO_VARIABLES, context, self.text)
             try:
                 value = run(env)
             except LimitExceeded as limit:

@@ -1,17 +1,14 @@
-"""Owns the closures of `for`, `some`, `every`, function definitions, `in` and whole unary tests.
+"""Owns the closures of `for`, `some`, `every` and function definitions.
 Never runs more turns than the step budget of the evaluation allows.
 Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 
 from engine.feel import operations, tree
-from engine.feel.closures.code import Code, Compilation, ConstantTests, Scope
-from engine.feel.closures.names import TESTED, read_tested
-from engine.feel.closures.operators import ordered
+from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.types import declared, signature
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
@@ -20,7 +17,6 @@ from engine.feel.temporal import Date, date_from_epoch_days
 from engine.feel.values import FeelFunction, Range, Run, Value, is_number, kind_of
 
 Step = Callable[[Env], bool]
-Test = Callable[[Env, Value], bool | None]
 
 
 def _span(env: Env, first: Value, last: Value) -> Iterable[Value]:
@@ -58,9 +54,12 @@ def _looped(domain: Run, end: Run | None, slot: int, weight: int, inner: Step) -
     def step(env: Env) -> bool:
         value = domain(env)
         turns = _turns(env, value) if end is None else _span(env, value, end(env))
+        frame = env.frame
         for turn in turns:
-            env.spend(weight)
-            env.frame[slot] = turn
+            env.steps_left -= weight
+            if env.steps_left < 0:
+                raise env.exhausted()
+            frame[slot] = turn
             if inner(env):
                 return True
         return False
@@ -110,6 +109,8 @@ def iteration(compilation: Compilation, node: tree.For, scope: Scope | None) -> 
 
     step, weight = _nested(parts, body, turn)
     position = node.position
+    if len(parts) == 1 and parts[0][1] is None and not wants_partial:
+        return Code(_mapped(parts[0][0].run, parts[0][2], body, position), weight)
 
     def run(env: Env) -> Value:
         found: list[Value] = []
@@ -121,6 +122,28 @@ def iteration(compilation: Compilation, node: tree.For, scope: Scope | None) -> 
         return found
 
     return Code(run, weight)
+
+
+def _mapped(domain: Run, slot: int, body: Code, position: int) -> Run:
+    """`for x in domain return body`, the most usual loop."""
+    body_run, weight = body.run, 1 + body.weight
+
+    def run(env: Env) -> Value:
+        found: list[Value] = []
+        frame = env.frame
+        try:
+            for turn in _turns(env, domain(env)):
+                env.steps_left -= weight
+                if env.steps_left < 0:
+                    raise env.exhausted()
+                frame[slot] = turn
+                found.append(body_run(env))
+        except FeelFault as fault:
+            return env.warn(position, fault.cause)
+        env.check_list(len(found))
+        return found
+
+    return run
 
 
 def quantified(compilation: Compilation, node: tree.Quantified, scope: Scope | None) -> Code:
@@ -162,120 +185,6 @@ def function_of(compilation: Compilation, node: tree.FunctionOf, scope: Scope | 
     def run(env: Env) -> Value:
         env.spend(len(env.frame) >> 3)
         frame = env.frame.copy()
-        return FeelFunction(node.parameters, places, body_run, depth, weight, frame, env.lookup, env.text, kind)
+        return FeelFunction(node.parameters, places, body_run, depth, weight, frame, env.scope, env.text, kind)
 
     return Code(run, 1 + weight)
-
-
-def membership(compilation: Compilation, node: tree.In, scope: Scope | None) -> Code:
-    whole_cell = node.value is None
-    value = Code(read_tested(node.position)) if node.value is None else compilation.compile(node.value, scope)
-    slot = compilation.new_slot()
-    inner = Scope(scope, {TESTED: slot})
-    compiled = [_test(compilation, test, inner, whole_cell) for test in node.tests]
-    tests = tuple(test for test, _, _ in compiled)
-    if whole_cell and all(known for _, _, known in compiled):
-        compilation.constant_tests = ConstantTests(tuple(known[0] for _, _, known in compiled), node.negated)
-    uses_slot = slot in compilation.slots_read
-    value_run, negated = value.run, node.negated
-
-    def run(env: Env) -> Value:
-        tested = value_run(env)
-        if uses_slot:
-            env.frame[slot] = tested
-        verdict: bool | None = False
-        for test in tests:
-            passed = test(env, tested)
-            if passed is True:
-                return not negated
-            if passed is None:
-                verdict = None
-        return verdict if verdict is None else negated
-
-    return Code(run, 1 + value.weight + sum(weight for _, weight, _ in compiled))
-
-
-def _test(
-    compilation: Compilation, node: tree.Node, scope: Scope, whole_cell: bool
-) -> tuple[Test, int, tuple[Value, ...]]:
-    """One test, its weight, and what a value is compared with where that is constant, else nothing."""
-    if isinstance(node, tree.Interval):
-        return _interval_test(compilation, node, scope)
-    slot = scope.slots[TESTED]
-    read_before = slot in compilation.slots_read
-    compilation.slots_read.discard(slot)
-    code = compilation.compile(node, scope)
-    reads = slot in compilation.slots_read
-    if read_before:
-        compilation.slots_read.add(slot)
-    if reads:
-        return _condition_test(code.run, node.position), code.weight, ()
-    known = (code.value,) if code.constant else ()
-    return _value_test(code.run, node.position, whole_cell), code.weight, known
-
-
-def _condition_test(condition: Run, position: int) -> Test:
-    def test(env: Env, value: Value) -> bool | None:
-        verdict = condition(env)
-        if type(verdict) is bool:
-            return verdict
-        if verdict is not None:
-            env.warn(position, f"a test that reads '?' gives true or false, not {kind_of(verdict)}")
-        return None
-
-    return test
-
-
-def _value_test(expected: Run, position: int, whole_cell: bool) -> Test:
-    def test(env: Env, value: Value) -> bool | None:
-        wanted = expected(env)
-        if type(value) is type(wanted) and (type(value) is str or type(value) is int or type(value) is bool):
-            return value == wanted
-        if whole_cell and type(wanted) is bool and type(value) is not bool:
-            return wanted
-        try:
-            verdict = operations.satisfies(env, value, wanted)
-        except FeelFault as fault:
-            env.warn(position, fault.cause)
-            return None
-        if verdict is None:
-            env.warn(position, f"cannot compare {kind_of(value)} with {kind_of(wanted)}")
-        return verdict
-
-    return test
-
-
-def _interval_test(compilation: Compilation, node: tree.Interval, scope: Scope) -> tuple[Test, int, tuple[Value, ...]]:
-    position = node.position
-    sides: list[tuple[Run, Callable[[int, int], bool]]] = []
-    weight = 1
-    constant = True
-    ends: list[Value] = [None, None]
-    if node.start is not None:
-        code = compilation.compile(node.start, scope)
-        constant, ends[0] = code.value is not None, code.value
-        sides.append((code.run, operator.ge if node.start_included else operator.gt))
-        weight += code.weight
-    if node.end is not None:
-        code = compilation.compile(node.end, scope)
-        constant, ends[1] = constant and code.value is not None, code.value
-        sides.append((code.run, operator.le if node.end_included else operator.lt))
-        weight += code.weight
-
-    def test(env: Env, value: Value) -> bool | None:
-        verdict: bool | None = True
-        for end, holds in sides:
-            bound = end(env)
-            inside = (
-                holds(value, bound)
-                if type(value) is int and type(bound) is int
-                else ordered(env, position, value, bound, holds)
-            )
-            if inside is False:
-                return False
-            if inside is None:
-                verdict = None
-        return verdict
-
-    known = (Range(ends[0], ends[1], node.start_included, node.end_included),) if constant else ()
-    return test, weight, known

@@ -1,20 +1,20 @@
-"""Owns the closures that read: variables, local values, properties, filters, context literals.
+"""Owns the closures that read: variables, local values, properties, context literals.
 Never calls a function.
 Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from engine.feel import operations, tree
 from engine.feel.border import admit
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import UNTESTED, Env
 from engine.feel.faults import FeelFault
-from engine.feel.numbers import INT_LIMIT, whole
-from engine.feel.values import Run, Value, is_number, kind_of
+from engine.feel.values import Run, Value
 
 TESTED = "?"
-_PLAIN = frozenset((str, bool, type(None)))
 
 
 def name(compilation: Compilation, node: tree.Name, scope: Scope | None) -> Code:
@@ -28,7 +28,8 @@ def name(compilation: Compilation, node: tree.Name, scope: Scope | None) -> Code
         run = read_variable(node.name, node.position)
     for item in reversed(items):
         run = _read_entry(item, node.name, run)
-    return Code(run)
+    of_caller = slot is None and not items and node.name != TESTED
+    return Code(run, variable=(node.name,) if of_caller else ())
 
 
 def resolve(compilation: Compilation, wanted: str, scope: Scope | None) -> tuple[int | None, list[int]]:
@@ -58,10 +59,14 @@ def read_tested(position: int) -> Run:
     variable = read_variable(TESTED, position)
 
     def run(env: Env) -> Value:
-        if env.tested is UNTESTED:
+        tested = env.tested
+        kind = type(tested)
+        if kind is str or kind is bool or (kind is int and -1_000_000_000 < tested < 1_000_000_000):
+            return tested  # type: ignore[no-any-return]  # one of the plain kinds
+        if tested is UNTESTED:
             return variable(env)
         try:
-            return admit(env, env.tested)
+            return admit(env, tested)
         except FeelFault as fault:
             return env.warn(position, fault.cause)
 
@@ -73,27 +78,28 @@ def read_variable(variable: str, position: int) -> Run:
 
     def run(env: Env) -> Value:
         try:
-            value = env.lookup(variable)
+            value = env.scope[variable]
         except KeyError:
             return env.warn(position, f"no variable {variable!r}")
         kind = type(value)
-        if kind in _PLAIN or (kind is int and -INT_LIMIT < value < INT_LIMIT):
+        if kind is str or kind is bool or value is None or (kind is int and -1_000_000_000 < value < 1_000_000_000):
             return value  # type: ignore[no-any-return]  # one of the plain kinds
-        return _admitted(env, variable, value, position)
+        return _admitted(env, variable, value, position, variable)
 
     return run
 
 
-def _admitted(env: Env, variable: str, value: object, position: int) -> Value:
+def _admitted(env: Env, place: Hashable, value: object, position: int, variable: str) -> Value:
+    """What is read at a place of the caller's scope, a variable or a path from one, as FEEL knows it."""
     if env.admitted is None:
         env.admitted = {}
-    elif variable in env.admitted:
-        return env.admitted[variable]
+    elif place in env.admitted:
+        return env.admitted[place]
     try:
         admitted = admit(env, value)
     except FeelFault as fault:
         admitted = env.warn(position, f"variable {variable!r}: {fault.cause}")
-    env.admitted[variable] = admitted
+    env.admitted[place] = admitted
     return admitted
 
 
@@ -120,7 +126,31 @@ def path(compilation: Compilation, node: tree.Path, scope: Scope | None) -> Code
         except FeelFault as fault:
             return env.warn(position, fault.cause)
 
+    if source.variable:
+        steps = (*source.variable, key)
+        return Code(_read_path(steps, position, run), 1 + source.weight, variable=steps)
     return compilation.folded(run, source)
+
+
+def _read_path(steps: tuple[str, ...], position: int, otherwise: Run) -> Run:
+    """The closure of `a.b.c` where `a` is a variable: it looks at no more of a large value than it reads."""
+    variable, *keys = steps
+
+    def run(env: Env) -> Value:
+        try:
+            value = env.scope[variable]
+            for key in keys:
+                if type(value) is not dict:
+                    return otherwise(env)
+                value = value[key]
+        except KeyError:
+            return otherwise(env)
+        kind = type(value)
+        if kind is str or kind is bool or value is None or (kind is int and -1_000_000_000 < value < 1_000_000_000):
+            return value  # type: ignore[no-any-return]  # one of the plain kinds
+        return _admitted(env, steps, value, position, variable)
+
+    return run
 
 
 def context_of(compilation: Compilation, node: tree.ContextOf, scope: Scope | None) -> Code:
@@ -145,73 +175,9 @@ def context_of(compilation: Compilation, node: tree.ContextOf, scope: Scope | No
             frame[slot] = made[key] = entry(env)
         return made
 
-    if all(code.constant for code in codes) and not repeated:
+    if repeated:
+        compilation.remark(position, "a key stands twice in the context")
+    elif all(code.constant for code in codes):
         values = {key: code.value for (key, _, _), code in zip(steps, codes, strict=True)}
         return compilation.folded(lambda env: values)
     return Code(run, 1 + sum(code.weight for code in codes))
-
-
-_INDEX = (tree.Arithmetic, tree.Negation)
-_CONDITION = (tree.Comparison, tree.Logic, tree.In, tree.Between, tree.InstanceOf, tree.Quantified)
-
-
-def filter_of(compilation: Compilation, node: tree.Filter, scope: Scope | None) -> Code:
-    source = compilation.compile(node.source, scope)
-    literal = node.condition
-    if isinstance(literal, _INDEX) or (isinstance(literal, tree.Literal) and is_number(literal.value)):
-        index = compilation.compile(literal, scope)
-        return compilation.folded(_indexed(source.run, index.run, node.position), source, index)
-    item_slot = compilation.new_slot()
-    condition = compilation.compile(literal, Scope(scope, {"item": item_slot}, item_slot))
-    run = _filtered(source.run, condition, item_slot, node.position, isinstance(literal, _CONDITION))
-    return Code(run, 1 + source.weight + condition.weight)
-
-
-def _listed(value: Value) -> list[Value]:
-    if isinstance(value, list):
-        return value
-    if value is None:
-        raise FeelFault("cannot filter null")
-    return [value]
-
-
-def element_at(elements: list[Value], index: Value) -> Value:
-    """The element at a 1-based index, negative from the end. Raises FeelFault outside the list."""
-    if not is_number(index):
-        raise FeelFault(f"an index is a whole number, found {kind_of(index)}")
-    at = whole(index, "an index")
-    if not at or abs(at) > len(elements):
-        raise FeelFault(f"index {at} is outside a list of {len(elements)} elements")
-    return elements[at - 1 if at > 0 else at]
-
-
-def _indexed(source: Run, index: Run, position: int) -> Run:
-    def run(env: Env) -> Value:
-        try:
-            return element_at(_listed(source(env)), index(env))
-        except FeelFault as fault:
-            return env.warn(position, fault.cause)
-
-    return run
-
-
-def _filtered(source: Run, condition: Code, item_slot: int, position: int, surely_condition: bool) -> Run:
-    test, weight = condition.run, condition.weight
-
-    def run(env: Env) -> Value:
-        try:
-            elements = _listed(source(env))
-            kept: list[Value] = []
-            for element in elements or ([] if surely_condition else [None]):
-                env.spend(weight)
-                env.frame[item_slot] = element
-                verdict = test(env)
-                if verdict is True:
-                    kept.append(element)
-                elif verdict is not False and is_number(verdict):
-                    return element_at(elements, verdict)
-            return kept if elements else []
-        except FeelFault as fault:
-            return env.warn(position, fault.cause)
-
-    return run
