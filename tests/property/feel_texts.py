@@ -75,14 +75,14 @@ _LITERALS: Final[dict[str, list[str]]] = {
     "boolean": ["true", "false"],
     "point": [*NUMBERS, *STRINGS, *TEMPORALS],
 }
-_ANY: Final = [*NUMBERS, *STRINGS, *TEMPORALS, *RANGES, *LISTS, *CONTEXTS, *FUNCTIONS, *OTHERS, *NAMES, *MISSING]
-_ATOM: Final = st.sampled_from(_ANY)
+ANY: Final = [*NUMBERS, *STRINGS, *TEMPORALS, *RANGES, *LISTS, *CONTEXTS, *FUNCTIONS, *OTHERS, *NAMES, *MISSING]
+_ATOM: Final = st.sampled_from(ANY)
 _WORDS: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\w+|\s+|\*\*|\.\.|->|[<>!]=|.', re.DOTALL)
 
 
 def _argument(kind: str, inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """Mostly a value of the kind, so that a call gets past its checks; else any."""
-    fitting = next((texts for known, texts in _LITERALS.items() if known in kind), _ANY)
+    fitting = next((texts for known, texts in _LITERALS.items() if known in kind), ANY)
     return st.sampled_from(fitting) | st.sampled_from(fitting) | inner
 
 
