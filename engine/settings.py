@@ -82,6 +82,7 @@ class FeelSettings(_Part):
     max_list: Annotated[int, Field(ge=1, le=10_000_000)] = DEFAULT_LIMITS.max_list
     max_string: Annotated[int, Field(ge=1, le=100_000_000)] = DEFAULT_LIMITS.max_string
     max_value_depth: Annotated[int, Field(ge=1, le=DEFAULT_LIMITS.max_value_depth)] = DEFAULT_LIMITS.max_value_depth
+    max_pattern_steps: Annotated[int, Field(ge=100, le=10_000_000)] = DEFAULT_LIMITS.max_pattern_steps
 
     @property
     def limits(self) -> FeelLimits:
