@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from engine.dmn.hit_policy import Hit
-from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Parameter, Scope, fitted, function_of
+from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Noted, Parameter, Scope, fitted, function_of
 from engine.dmn.table import Table
-from engine.feel import EvaluationContext, Value, compile_expression, to_json
+from engine.feel import EvaluationContext, FeelWarning, Value, compile_expression, to_json
 
 # Makes a FEEL value of what a caller gives, as reading a variable does.
 VARIABLE: Final = compile_expression("value")
+
+MAX_WARNINGS_TOLD: Final = 20
 
 Bound = tuple[tuple[str, str], ...]  # names in a scope, and the ids of what they mean
 Prefixed = tuple[tuple[str, Bound], ...]  # the same inside a context, which has the name of an import
@@ -35,10 +37,16 @@ class EvaluatedDecision(NamedTuple):
 
 
 class DecisionResult(NamedTuple):
-    """What a decision gave: a FEEL value, and why. `evaluated` ends with the decision itself."""
+    """What a decision gave: a FEEL value, and why.
+
+    `evaluated` ends with the decision itself; `noted` are the tables and services that were evaluated inside other
+    logic, the first 50; `warnings` say what became null on the way.
+    """
 
     value: Value
     evaluated: tuple[EvaluatedDecision, ...]
+    noted: tuple[Noted, ...] = ()
+    warnings: tuple[FeelWarning, ...] = ()
 
     @property
     def matched_rule_ids(self) -> tuple[str, ...]:
@@ -56,16 +64,32 @@ class DecisionResult(NamedTuple):
         return {each.id: each.value for each in self.evaluated[:-1]}
 
     def details(self) -> dict[str, Any]:
-        """The reasons as JSON, for the audit: inputs, rows and ids of the matched rules, required decisions' values.
+        """The reasons as JSON, for the audit: inputs, rows and ids of the matched rules; the same and the value of each
+        required decision, by id; the same of what was evaluated inside other logic; and what became null.
 
         A function, which has no JSON form, is left out.
         """
-        own = self.evaluated[-1]
-        return {
+        *required, own = self.evaluated
+        told = {
             "inputs": _json(own.inputs),
-            "rules": [{"row": hit.row, "id": hit.rule_id} for hit in own.hits],
-            "required": _json(self.required),
+            "rules": _rules(own.hits),
+            "required": {
+                each.id: {"inputs": _json(each.inputs), "rules": _rules(each.hits), **_json({"value": each.value})}
+                for each in required
+            },
         }
+        if self.noted:
+            told["called"] = [
+                {"logic": where, "inputs": _json(inputs), "rules": [{"row": row, "id": each} for row, each in rules]}
+                for where, inputs, rules in self.noted
+            ]
+        if self.warnings:
+            told["warnings"] = [warning.cause for warning in self.warnings[:MAX_WARNINGS_TOLD]]
+        return told
+
+
+def _rules(hits: tuple[Hit, ...]) -> list[dict[str, Any]]:
+    return [{"row": hit.row, "id": hit.rule_id} for hit in hits]
 
 
 def _json(values: Mapping[str, Value]) -> dict[str, Any]:
@@ -121,7 +145,7 @@ class Step:
         try:
             if isinstance(self.logic, Table):
                 value, values, hits = self.logic.evaluate(scope, evaluation)
-                inputs = {column.name: each for column, each in zip(self.logic.inputs, values, strict=True)}
+                inputs = self.logic.seen(values)
             else:
                 value = self.logic.run(scope, evaluation)
                 given = [name for name in self.input_names if name in scope]
@@ -212,13 +236,15 @@ class Decision:
         `variables` are read by name, as FEEL values or JSON. Parts that became null are told in `context.warnings`.
         Raises DecisionFailed.
         """
+        already = len(context.warnings)
         own = EvaluationContext(context.now_us, context.random, context.uuid, context.limits, context.warnings)
         evaluation = Evaluation(own)
         if self.knowledge:
             self._make_functions(evaluation)
         scope, given = self._inputs(variables, evaluation)
         evaluated = in_order(self.steps, scope, given, evaluation)
-        return DecisionResult(evaluated[-1].value, tuple(evaluated))
+        warnings = tuple(context.warnings[already:])
+        return DecisionResult(evaluated[-1].value, tuple(evaluated), tuple(evaluation.noted), warnings)
 
     def _inputs(self, variables: Mapping[str, Any], evaluation: Evaluation) -> tuple[Scope, dict[str, Value]]:
         """The variables, input data among them as its type has it; and by id that of imported files."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.errors import ConchError
 from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Range, Value
@@ -24,6 +24,7 @@ INVOCATION_LEVELS: Final = 4
 # Stands in the frame of a function for an argument that a call leaves out; no value is this object.
 _NOT_GIVEN: Final = Range(None, None)
 BOXED_LEVELS: Final = 2
+MAX_NOTED: Final = 50
 
 
 class DecisionFailed(ConchError):
@@ -34,12 +35,27 @@ class Unfit(Exception):
     """Internal: a value that its declared type does not take; the text says what was found and what is declared."""
 
 
+class Noted(NamedTuple):
+    """A table, or a decision of a service, that was evaluated inside other logic: what it saw, which rules matched.
+
+    The rules are rows, counted from 1, and ids.
+    """
+
+    where: str
+    inputs: Mapping[str, Value]
+    rules: tuple[tuple[int, str], ...]
+
+
 @dataclass(slots=True)
 class Evaluation:
-    """One evaluation of a decision with all that it requires. Never shared. `functions` are known by id."""
+    """One evaluation of a decision with all that it requires. Never shared.
+
+    `functions` are known by id; of what is evaluated inside other logic, the first are in `noted`.
+    """
 
     context: EvaluationContext
     functions: dict[str, FeelFunction] = field(default_factory=dict)
+    noted: list[Noted] = field(default_factory=list)
 
     def env(self, scope: Scope) -> Env:
         """What expressions that follow each other in one scope share."""
@@ -55,6 +71,11 @@ class Evaluation:
         """Take steps that no expression pays for. Raises DecisionFailed when they are used up."""
         self.context.steps_spent += steps
         self.check()
+
+    def note(self, where: str, inputs: Mapping[str, Value], rules: tuple[tuple[int, str], ...]) -> None:
+        """Remember what was evaluated inside other logic, for the audit; of many, the first."""
+        if len(self.noted) < MAX_NOTED:
+            self.noted.append(Noted(where, inputs, rules))
 
     def warn(self, text: str, cause: str) -> None:
         """Note what was odd about the text, for the caller's warnings."""

@@ -166,13 +166,19 @@ class Table:
 
         def run(scope: Scope, evaluation: Evaluation) -> Value:
             try:
-                return self.evaluate(scope, evaluation).value
+                value, inputs, hits = self.evaluate(scope, evaluation)
             except DecisionFailed as failed:
                 raise DecisionFailed(f"{where}: {failed}") from None
+            evaluation.note(where, self.seen(inputs), tuple((hit.row, hit.rule_id) for hit in hits))
+            return value
 
         expressions = self.expressions()
         depth = 2 + max((expression.depth for expression in expressions), default=0)
         return Logic(run, depth, len(expressions), self.reads())
+
+    def seen(self, inputs: tuple[Value, ...]) -> dict[str, Value]:
+        """The inputs by the names of their columns."""
+        return {column.name: each for column, each in zip(self.inputs, inputs, strict=True)}
 
     def expressions(self) -> list[Expression]:
         """Every expression of the table."""
