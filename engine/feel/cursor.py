@@ -119,7 +119,7 @@ class Cursor:
 
     def no_expression(self, expected: str) -> FeelSyntaxError:
         """The error that an expression or a name should begin here."""
-        hint = mistakes.missing_operand(self.tokens, self.index)
+        hint = "" if self._in_type() else mistakes.missing_operand(self.tokens, self.index)
         ended = self.token.kind == "end" and self.openers
         return self.error(expected, hint, self.openers[-1].token.start if ended else None)
 
@@ -129,10 +129,14 @@ class Cursor:
         if token.kind == "unclosed":
             expected, hint = mistakes.unclosed(token)
             opener = None
-        elif not (self.openers and self.openers[-1].token.text == "<"):  # the brackets of a type are no operators
+        elif not self._in_type():
             told = mistakes.sign(self.tokens, self.index)
             hint, opener = (told, None) if told else (hint, opener)
         return FeelSyntaxError(self.text, token.start, mistakes.found(token), expected, hint, opener)
+
+    def _in_type(self) -> bool:
+        """Whether the bracket opened last is that of a type, which is no operator."""
+        return bool(self.openers) and self.openers[-1].token.text == "<"
 
     def jump(self, count: int) -> None:
         """Step over `count` tokens."""

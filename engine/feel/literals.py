@@ -23,7 +23,7 @@ def number(cursor: Cursor) -> Literal:
     except FeelFault as fault:
         raise FeelSyntaxError(cursor.text, token.start, mistakes.found(token), "a number", fault.cause) from fault
     # An exponent says the size of a number, digits behind the point its precision, which `string` shows.
-    return Literal(token.start, 1, value if isinstance(value, int) or "." in token.text else narrowed(value))
+    return Literal(token.start, 1, value if "." in token.text else narrowed(value))
 
 
 def temporal(cursor: Cursor) -> Node:
