@@ -45,7 +45,7 @@ class FeelLimits:
     max_string: int = 1_000_000
     max_value_depth: int = 64
     max_warnings: int = 100
-    max_pattern_steps: int = 100_000
+    max_pattern_steps: int = 50_000
 
     def but(self, others: Iterable[tuple[str, int]]) -> FeelLimits:
         """These limits with others for an evaluation, by name. Raises ValueError for what is no such limit."""

@@ -71,13 +71,14 @@ def replace(env: Env, input: str, pattern: str, replacement: str, flags: Value =
         size = at = 0
         for ends in every(program, input, meter):
             parts.append(input[at : ends[0]])
+            size += ends[0] - at
             at = ends[1]
             for piece in template:
                 parts.append(piece if isinstance(piece, str) else _captured(input, ends, piece))
                 size += len(parts[-1])
             if size > env.limits.max_string:
                 break
-        env.check_string(size + len(input))
+        env.check_string(size + len(input) - at)
         return "".join([*parts, input[at:]])
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from engine.feel.patterns.matching import Ends, Meter, every, matches_nothing, search
+from engine.feel.patterns.matching import Ends, Meter, OutOfSteps, every, matches_nothing, search
 from engine.feel.patterns.program import Compiler, Program
 from engine.feel.patterns.syntax import parse
 
-__all__ = ["Ends", "Meter", "Program", "compile_pattern", "every", "matches_nothing", "search"]
+__all__ = ["Ends", "Meter", "OutOfSteps", "Program", "compile_pattern", "every", "matches_nothing", "search"]
 
 
 @lru_cache(maxsize=256)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cache
-from itertools import chain
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from itertools import chain, groupby
 from typing import TypeAlias
 from unicodedata import category
 
@@ -92,6 +92,7 @@ def each_of(characters: str) -> Ranges:
     return union((ord(each), ord(each)) for each in characters)
 
 
+@lru_cache(maxsize=128)
 def in_category(name: str) -> Ranges | None:
     """The characters of a general category, of one letter or two; None where there is none of that name."""
     if name not in _CATEGORIES:
@@ -102,23 +103,15 @@ def in_category(name: str) -> Ranges | None:
 @cache
 def _table() -> dict[str, list[tuple[int, int]]]:
     table: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for low, high, name in _spans():
-        known = table[name]
-        if known and known[-1][1] == low - 1:
-            known[-1] = known[-1][0], high
-        else:
-            known.append((low, high))
-    return dict(table)
-
-
-def _spans() -> Iterator[tuple[int, int, str]]:
-    start = 0
-    for low, high in (*UNIFORM, (LAST + 1, LAST + 1)):
-        for code, name in enumerate(map(category, map(chr, range(start, low))), start):
-            yield code, code, name
+    at = 0
+    for low, high in (*UNIFORM, (LAST + 1, LAST)):
+        for name, alike in groupby(map(category, map(chr, range(at, low)))):
+            start, at = at, at + sum(1 for _ in alike)
+            table[name].append((start, at - 1))
         if low <= LAST:
-            yield low, high, category(chr(low))
-        start = high + 1
+            table[category(chr(low))].append((low, high))
+        at = high + 1
+    return {name: list(union(ranges)) for name, ranges in table.items()}
 
 
 @cache
@@ -179,10 +172,20 @@ def source_of(ranges: Ranges) -> str:
         return r"[^\x00-\U0010FFFF]"
     inverse = complement(ranges)
     negated = 0 < len(inverse) < len(ranges)
-    body = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in (inverse if negated else ranges))
+    body = "".join(
+        re.escape(chr(low)) if low == high else f"{re.escape(chr(low))}-{re.escape(chr(high))}"
+        for low, high in (inverse if negated else ranges)
+    )
     return f"[{'^' if negated else ''}{body}]"
 
 
-def scanner(ranges: Ranges, least: int = 1, most: int | None = 1) -> re.Pattern[str]:
-    """Finds runs of characters of the set in C: a loop over one class takes time that grows with the run alone."""
-    return re.compile(f"{source_of(ranges)}{{{least},{'' if most is None else most}}}")
+@lru_cache(maxsize=256)
+def one_of(ranges: Ranges) -> re.Pattern[str]:
+    """Finds one character of the set."""
+    return re.compile(source_of(ranges))
+
+
+@lru_cache(maxsize=256)
+def run_of(ranges: Ranges) -> re.Pattern[str]:
+    """Finds a run of characters of the set, in C; it takes time that grows with the run alone."""
+    return re.compile(source_of(ranges) + "*")

@@ -35,6 +35,14 @@ from engine.feel.patterns.program import (
 Ends: TypeAlias = list[int]
 
 
+# What an attempt costs before its first instruction.
+_ATTEMPT = 3
+
+
+class OutOfSteps(FeelFault):
+    """A call has used up its steps."""
+
+
 class Meter:
     """The steps that a call may take. A step is one instruction, or reading 32 characters."""
 
@@ -45,30 +53,32 @@ class Meter:
         self.left = most
 
     def take(self, steps: int) -> None:
-        """Raises FeelFault when the steps are used up."""
+        """Raises OutOfSteps when there are not as many left."""
         self.left -= steps
         if self.left < 0:
-            raise FeelFault(f"the pattern needs more than {self.most} steps on this text")
+            raise OutOfSteps(f"the pattern needs more than {self.most} steps on this text")
 
 
 def search(program: Program, text: str, start: int, meter: Meter) -> Ends | None:
     """The first match at or behind a place: of those that start first, the one that the pattern prefers."""
-    at = start
-    while True:
-        at = _candidate(program, text, at, meter)
-        if at < 0:
+    if program.needed:
+        found = text.find(program.needed, start)
+        meter.take((found if found >= 0 else len(text)) - start >> 6)
+        if found < 0:
             return None
+    at = start if program.is_run else _candidate(program, text, start, meter)
+    while at >= 0:
+        meter.take(_ATTEMPT)
         slots = [-1] * program.slots
         end = _attempt(program, text, at, slots, meter)
         if end >= 0:
             slots[0], slots[1] = at, end
             return slots
-        if program.run is not None:
-            found = program.run.match(text, at)
-            last = found.end() if found else at
-            meter.take((last - at) >> 5)
-            at = last
-        at += 1
+        if program.run is not None and (found_run := program.run.match(text, at)):
+            meter.take((found_run.end() - at) >> 5)
+            at = found_run.end()
+        at = _candidate(program, text, at + 1, meter)
+    return None
 
 
 def every(program: Program, text: str, meter: Meter) -> Iterator[Ends]:
@@ -92,10 +102,8 @@ def matches_nothing(program: Program, meter: Meter) -> bool:
 
 def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
     """Where the next match can start; -1 where none can."""
-    if program.lead_text:
-        found = text.find(program.lead_text, at)
-        meter.take((max(found, at) if found >= 0 else len(text)) - at >> 7)
-        return found
+    if at > len(text):
+        return -1
     if program.lead is not None:
         start = program.lead.search(text, at)
         meter.take((start.start() if start else len(text)) - at >> 5)
@@ -106,7 +114,7 @@ def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
         found = text.find("\n", at - 1) + 1
         meter.take(abs(found - at) >> 7)
         return found if 0 < found < len(text) else -1
-    return at if at <= len(text) else -1
+    return at
 
 
 def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Meter) -> int:
@@ -123,7 +131,7 @@ def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Mete
         steps -= 1
         if steps < 0:
             meter.take(meter.left + 1)
-        op, a, b, c = code[pc]
+        op, a, b, c, d = code[pc]
         pc += 1
         if op == LITERAL:
             if text.startswith(a, at):
@@ -132,16 +140,17 @@ def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Mete
         elif op == FIXED:
             if a(text, at):
                 at += b
+                steps -= c
                 continue
         elif op == LOOP:
-            if found := a(text, at):
-                low, extra = at + b, found.end()
+            low, extra = at + b, a(text, at, at + c).end()
+            if extra >= low:
                 steps -= (extra - at) >> 5
-                if c is None:
+                if d is None:
                     at = extra
                     pc += 1
-                    continue
-                at = low  # and on to the retry behind it
+                else:
+                    at = low  # and on to the retry behind it
                 continue
         elif op == RETRY:
             low, at = at, text.rfind(a, at, extra + len(a)) if a else extra
@@ -173,8 +182,10 @@ def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Mete
                 pc = code[b][2]
             continue
         elif op == LAZY_LOOP:
-            if found := a(text, at):
-                at, extra = found.end(), len(text) if b is None else min(len(text), at + b)
+            low, extra = at + b, min(len(text), at + c)
+            if a(text, at, low).end() == low:
+                steps -= b >> 5
+                at = low
                 continue
         elif op == LAZY_RETRY:
             low, at = at, _next_end(a, b, text, at, extra)
@@ -184,9 +195,9 @@ def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Mete
                     stack.append((pc - 1, at + 1, extra))
                 continue
         elif op == REFERENCE:
-            length = _repeated(slots[a], slots[a + 1], b, text, at)
-            if length >= 0:
-                steps -= length >> (1 if b else 5)
+            length = max(0, slots[a + 1] - slots[a])
+            steps -= length >> (1 if b else 5)
+            if _repeats(text, slots[a], length, at, b):
                 at += length
                 continue
         elif _holds(op, text, at):
@@ -209,17 +220,12 @@ def _next_end(scan: Callable[..., re.Match[str]], follow: str, text: str, at: in
     return end if end >= 0 and scan(text, at, end).end() == end else -1
 
 
-def _repeated(start: int, end: int, any_case: bool, text: str, at: int) -> int:
-    """How many characters of the text repeat those of a group; -1 if they differ. A group without a match is empty."""
-    if end < 0:
-        return 0
-    length = end - start
-    captured = text[start:end]
+def _repeats(text: str, start: int, length: int, at: int, any_case: bool) -> bool:
+    """Whether the text goes on with what a group has captured; where it has captured nothing, it does."""
+    captured = text[start : start + length]
     if text.startswith(captured, at):
-        return length
-    if any_case and at + length <= len(text) and are_variants(captured, text[at : at + length]):
-        return length
-    return -1
+        return True
+    return any_case and at + length <= len(text) and are_variants(captured, text[at : at + length])
 
 
 def _holds(anchor: int, text: str, at: int) -> bool:

@@ -13,7 +13,7 @@ from engine.feel.patterns import classes
 from engine.feel.patterns.blocks import BLOCKS
 from engine.feel.patterns.classes import Ranges
 
-MAX_PATTERN = 10_000
+MAX_PATTERN = 4_000
 MAX_COUNT = 1_000_000
 _MAX_GROUPS = 1_000
 _MAX_DEPTH = 40
