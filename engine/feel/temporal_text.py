@@ -120,8 +120,9 @@ def _exactly(text: str, local_ns: int, offset: Zone, zone: Zone) -> DateTime:
     return on_clock(local_ns, zone, offset.offset_s)
 
 
+@lru_cache(maxsize=256)
 def parse_duration(text: str) -> DaysTimeDuration | YearsMonthsDuration:
-    """A duration such as PT0.25S, P1DT2H or P1Y6M."""
+    """A duration such as PT0.25S, P1DT2H or P1Y6M. Timers read the same few over and over: they are kept."""
     match = _DAYS_TIME.fullmatch(_bounded(text))
     if match is not None:
         return DaysTimeDuration(_days_time_ns(text, *match.groups()))

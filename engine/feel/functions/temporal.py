@@ -20,7 +20,6 @@ from engine.feel.temporal import (
     date_and_time,
     days_in_month,
     instant,
-    on_clock,
 )
 from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time, parse_zone
 from engine.feel.values import Number, Value, kind_of
@@ -120,8 +119,7 @@ def date_and_time_of(env: Env, first: Value, *clock: Value) -> Value:
 
 def _joined(first: Value, clock: Value) -> Value:
     if isinstance(first, DateTime) and isinstance(clock, str):
-        zone = parse_zone(clock)
-        return on_clock(first.local_ns, zone) if first.zone is None else instant(first.utc_ns, zone)
+        return instant(first.utc_ns, parse_zone(clock))
     day = first.date if isinstance(first, DateTime) else first
     if isinstance(day, Date) and isinstance(clock, Time):
         return date_and_time(day, clock)
