@@ -75,6 +75,25 @@ _WORDS = {
     "elif": "write else if",
     "where": "a filter is written list[condition]",
 }
+# What other languages call on a value.
+METHODS = {
+    "length": "string length(x), or count(x) of a list",
+    "size": "count(x)",
+    "toUpperCase": "upper case(x)",
+    "toLowerCase": "lower case(x)",
+    "upper": "upper case(x)",
+    "lower": "lower case(x)",
+    "trim": "trim(x)",
+    "substring": "substring(x, 1, 3)",
+    "contains": "contains(x, part)",
+    "includes": "contains(x, part)",
+    "startsWith": "starts with(x, part)",
+    "endsWith": "ends with(x, part)",
+    "split": 'split(x, ",")',
+    "replace": 'replace(x, "pattern", "text")',
+    "toString": "string(x)",
+    "toFixed": "decimal(x, 2)",
+}
 _OPERATOR_TEXT = "= != < <= > >= + - * / ** and or in between not then else return satisfies"
 _OPERATORS = frozenset(_OPERATOR_TEXT.split())
 _CLOSERS = frozenset(")]}")

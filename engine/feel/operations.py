@@ -13,6 +13,7 @@ from typing import Any
 from engine.feel import numbers, temporal
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
+from engine.feel.mistakes import METHODS
 from engine.feel.properties import PROPERTIES
 from engine.feel.temporal import (
     NS_PER_DAY,
@@ -267,6 +268,8 @@ def property_of(env: Env, value: Value, name: str) -> Value:
         ]
     if value is None:
         raise FeelFault(f"no property {name!r}: the value is null")
+    if name in METHODS and not isinstance(value, dict):
+        raise FeelFault(f"a {kind_of(value)} has no entry {name!r}; write {METHODS[name]}")
     if name not in properties(value):
         raise FeelFault(f"a {kind_of(value)} has no entry {name!r}")
     return value[name] if isinstance(value, dict) else PROPERTIES[type(value)][name](value)

@@ -157,10 +157,10 @@ def _written(mapping: Node, kind: str, first: str, second: str) -> str:
     outer = dict(mapping.entries) if isinstance(mapping, tree.ContextOf) else {}
     inner = outer.get(kind)
     entries = dict(inner.entries) if isinstance(inner, tree.ContextOf) else {}
-    one, other = entries.get(first), entries.get(second)
-    if not (isinstance(one, tree.Literal) and isinstance(other, tree.Literal)):
-        return ""
-    return f"{_LANGUAGES[kind]} {one.value} {other.value}"
+    written = [
+        str(entry.value) for entry in (entries.get(first), entries.get(second)) if isinstance(entry, tree.Literal)
+    ]
+    return " ".join((_LANGUAGES[kind], *written)) if written else ""
 
 
 def _domains(iterators: tuple[tree.Iterator, ...]) -> list[Node]:

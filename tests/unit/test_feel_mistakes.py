@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.feel import FeelSyntaxError, compile_expression, compile_unary_tests
+from engine.feel import EvaluationContext, FeelSyntaxError, compile_expression, compile_unary_tests
 
 UNDECLARED = "a name with spaces must be declared, or stand between back quotes"
 DIGITS = "a number has digits and one '.' only; a name begins with a letter"
@@ -141,7 +141,8 @@ def test_a_mistake_in_a_cell_is_named(text: str, column: int, hint: str) -> None
             "Java java.lang.Math abs(int) is not run",
         ),
         ('function(a) external {pmml: {document: "model.pmml", model: "m"}}', "PMML model.pmml m is not run"),
-        ('function(a: number) external {java: {"class": "C"}}', "a function outside FEEL is not run"),
+        ('function(a) external {pmml: {document: "model.pmml"}}', "PMML model.pmml is not run"),
+        ('function(a: number) external {java: {"class": "C"}}', "Java C is not run"),
         ("function(a) external {}", "a function outside FEEL is not run"),
     ],
 )
@@ -177,3 +178,17 @@ def test_a_bracket_opened_on_another_line_is_named_with_its_line() -> None:
 
 def test_an_error_shows_no_sign_that_would_disturb_a_terminal() -> None:
     assert all(part.isprintable() for part in str(refused("a \u202e\x1b[31m b")).split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ('"abc".length', "a string has no entry 'length'; write string length(x), or count(x) of a list"),
+        ('"abc".toUpperCase()', "a string has no entry 'toUpperCase'; write upper case(x)"),
+    ],
+)
+def test_a_method_of_another_language_is_null_and_says_what_to_write(text: str, cause: str) -> None:
+    context = EvaluationContext()
+    assert compile_expression(text).evaluate({}, context) is None
+    assert context.warnings[0].cause == cause
+    assert compile_expression("a.length").evaluate({"a": {"length": 3}}) == 3
