@@ -172,6 +172,24 @@ class Structure:
         return entries
 
 
+class Reference:
+    """A type by its name, to be looked up when all are read."""
+
+    def __init__(self, types: Mapping[str, ItemType], name: str) -> None:
+        self._types = types
+        self._name = name
+
+    @property
+    def many(self) -> bool:
+        return self._types[self._name].many
+
+    def misfit(self, value: Value) -> str:
+        return self._types[self._name].misfit(value)
+
+    def received(self, value: Value) -> Value:
+        return self._types[self._name].received(value)
+
+
 class FunctionType:
     """Functions with as many parameters as declared."""
 
@@ -202,7 +220,10 @@ class Constrained:
         self._inner = inner
         self._tests = tests
         self._each = each
-        self.many = inner.many
+
+    @property
+    def many(self) -> bool:
+        return self._inner.many
 
     def misfit(self, value: Value) -> str:
         return self._inner.misfit(value) or self._failing(value)

@@ -15,7 +15,7 @@ from engine.dmn.boxed import BOXED, NOTHING, BoxedReader, converted
 from engine.dmn.decision import Bound, Decision, DecisionModel, InputData, Knowledge, Step
 from engine.dmn.logic import Logic, Parameter
 from engine.dmn.requirements import DECISION, INPUT_DATA, KNOWLEDGE, SERVICE, ImportedGraph, Node, Requirements
-from engine.dmn.service import as_step, read_service
+from engine.dmn.service import as_step, read_service, received_inputs
 from engine.dmn.source import CAMUNDA, ZEEBE, Source
 from engine.dmn.table import Table
 from engine.dmn.types import ImportedTypes, Types
@@ -169,8 +169,9 @@ class FileReader:
         steps: dict[str, Step] = {}
         called = dict.fromkeys(sorted(self._graph.called_by(node)))
         inputs = {each.id: each for each in self._input_data(node)}
-        given = {name for name, _ in (*own.bound, *own.prefixed)}
-        reads = (own.logic.reads() if isinstance(own.logic, Table) else own.logic.reads) - given
+        reads = own.logic.reads() if isinstance(own.logic, Table) else own.logic.reads
+        reads -= {name for name, each in own.bound if each not in inputs} | {name for name, _ in own.prefixed}
+        reads |= {each.names[0] for each in inputs.values() if each.path}
         for inner in self._required_decisions(node):
             steps |= {step.id: step for step in inner.steps if step.id not in steps}
             called |= dict.fromkeys(model.id for model in inner.knowledge)
@@ -198,7 +199,7 @@ class FileReader:
         return found
 
     def _service(self, node: Node) -> Decision:
-        step = as_step(self._called[node.id])
+        step = as_step(self._called[node.id], received_inputs(self._source, self._types, self._graph, node))
         knowledge = tuple(self._called[each] for each in sorted(self._graph.called_by(node)))
         reads = step.logic.reads if isinstance(step.logic, Logic) else frozenset[str]()
         return Decision(node.id, node.name, None, self._content_hash(), (step,), knowledge, (), reads)

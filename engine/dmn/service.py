@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.dmn.boxed import converted, over
 from engine.dmn.decision import VARIABLE, Knowledge, Step, in_order
-from engine.dmn.logic import Evaluation, Logic, Parameter, Scope, fitted
+from engine.dmn.logic import Convert, Evaluation, Logic, Parameter, Scope, fitted
 from engine.dmn.requirements import DECISION, INPUT_DATA, Node, Requirements
 from engine.dmn.source import Source
 from engine.dmn.table import Table
@@ -24,11 +24,9 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
     if not outputs:
         message, remedy = "the decision service has no output decision", "Draw the decision that it gives."
         source.add(node.element, "missing-output", message, remedy)
-    given = graph.named(node.element, DECISION, "inputDecision")
-    inputs = [*graph.named(node.element, INPUT_DATA, "inputData"), *given]
-    parameters = tuple(
-        Parameter(name, types.of(source.child(each.element, "variable"))) for each in inputs for name in each.names[:1]
-    )
+    inputs = _inputs(graph, node)
+    parameters = tuple(Parameter(each.names[0], types.of(source.child(each.element, "variable"))) for each in inputs)
+    given = [each for each in inputs if each.kind == DECISION]
     inner = tuple(steps[each.id] for each in graph.closure(outputs, {each.id for each in given}))
     values = [(each.id, each.names[0]) for each in inputs]
     results = [(each.id, each.names[0]) for each in outputs]
@@ -49,14 +47,24 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
     return Knowledge(node.id, node.name, parameters, logic, (), ())
 
 
-def as_step(service: Knowledge) -> Step:
+def _inputs(graph: Requirements, node: Node) -> list[Node]:
+    data = graph.named(node.element, INPUT_DATA, "inputData")
+    return [*data, *graph.named(node.element, DECISION, "inputDecision")]
+
+
+def received_inputs(source: Source, types: Types, graph: Requirements, node: Node) -> tuple[Convert | None, ...]:
+    """For each parameter of a service, what makes a variable its value."""
+    return tuple(types.received(source.child(each.element, "variable")) for each in _inputs(graph, node))
+
+
+def as_step(service: Knowledge, received: tuple[Convert | None, ...]) -> Step:
     """The service as a decision of its own, which reads its inputs from variables."""
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
         arguments = {}
-        for parameter in service.parameters:
+        for parameter, convert in zip(service.parameters, received, strict=True):
             value = VARIABLE.evaluate({"value": scope.get(parameter.name)}, evaluation.context)
-            arguments[parameter.name] = fitted(parameter.convert, value, f"input `{parameter.name}`", evaluation)
+            arguments[parameter.name] = fitted(convert, value, f"input `{parameter.name}`", evaluation)
         return service.logic.run(arguments, evaluation)
 
     names = tuple(parameter.name for parameter in service.parameters)

@@ -16,6 +16,7 @@ from engine.dmn.item_type import (
     Constrained,
     FunctionType,
     ItemType,
+    Reference,
     Simple,
     Structure,
     Written,
@@ -50,7 +51,8 @@ SIMPLE: Final = {
     "range": "range",
     "function": "function",
 }
-MAX_TYPE_LEVELS: Final = 30
+MAX_TYPE_LEVELS: Final = 60
+_COMPONENTS: Final = ""  # stands among the names of types that are being read for the entries of one
 _ANY: Final = frozenset(("Any", "any"))
 _ANYTHING: Final = Anything()
 
@@ -111,8 +113,10 @@ class Types:
             return self._of_feel(plain, name, element)
         if owner is not self:
             return owner.named(plain, owner._items[plain])
-        if plain in self._open or len(self._open) == MAX_TYPE_LEVELS:
-            what = "contains itself" if plain in self._open else f"lies deeper than {MAX_TYPE_LEVELS} levels"
+        if plain in self._open and _COMPONENTS in self._open[self._open.index(plain) :]:
+            return Reference(self._read_items, plain)  # an entry of a structure may be of the structure's own type
+        if plain in self._open or len(self._open) >= MAX_TYPE_LEVELS:
+            what = "is itself" if plain in self._open else f"lies deeper than {MAX_TYPE_LEVELS} levels"
             self._source.add(self._items[plain], "cyclic-type", f"the type `{plain}` {what}", "Flatten the types.")
             return _ANYTHING
         if plain not in self._read_items:
@@ -157,10 +161,12 @@ class Types:
         return _ANYTHING
 
     def _read(self, item: etree._Element, name: str) -> ItemType:
+        self._open.append(_COMPONENTS)
         components = {
             spaced(each.get("name", "")): self._read(each, f"{name}.{each.get('name', '')}")
             for each in self._source.children(item, "itemComponent")
         }
+        self._open.pop()
         function = self._source.child(item, "functionItem")
         kind: ItemType = Structure(name, components) if components else self._declared(item)
         if function is not None:
