@@ -11,7 +11,7 @@ from engine.feel import mistakes
 from engine.feel.environment import FeelLimits
 from engine.feel.faults import FeelSyntaxError
 from engine.feel.lexer import Token, tokenize
-from engine.feel.vocabulary import Vocabulary, joined
+from engine.feel.vocabulary import Vocabulary, joined, vocabulary_of
 
 _NAME_SYMBOLS = frozenset("+-*/.'’")
 MAX_NAME_TOKENS = 60
@@ -44,10 +44,8 @@ class Cursor:
         self.tokens = tokenize(text)
         self.index = 0
         self.token = self.tokens[0]
-        self.known = Vocabulary()
+        self.known = Vocabulary(vocabulary_of(frozenset(names)))
         self.members = Vocabulary()
-        for name in names:
-            self.known.learn(name)
         self.calls = calls
         self.openers: list[Opener] = []
         self.nesting = 0

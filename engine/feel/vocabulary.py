@@ -38,13 +38,19 @@ def joined(tokens: Sequence[Token], first: int, count: int) -> str:
     return "".join(parts)
 
 
+def _length(match: tuple[int, str]) -> int:
+    return match[0]
+
+
 class Vocabulary:
     """Names of several tokens, as a tree of their tokens: finding one takes a step for each token of the name.
 
-    White space only separates tokens, as the standard has it: `a-b` and `a - b` are one name.
+    White space only separates tokens, as the standard has it: `a-b` and `a - b` are one name. What `outer` knows is
+    known too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Vocabulary | None = None) -> None:
+        self._outer = outer
         self._tree: dict[str, Any] = {}
         self._learnt: list[tuple[str, ...]] = []
 
@@ -71,11 +77,20 @@ class Vocabulary:
 
     def longest(self, tokens: Sequence[Token], index: int) -> tuple[int, str]:
         """The longest known name that begins at `index`: its number of tokens, 0 when there is none, and the name."""
+        count, found = 0, (0, "") if self._outer is None else self._outer.longest(tokens, index)
         branch = self._tree.get(tokens[index].text)
-        count, found = 0, (0, "")
         while branch is not None:
             count += 1
             if branch.get(_NAMES):
-                found = count, branch[_NAMES][-1]
+                found = max((count, branch[_NAMES][-1]), found, key=_length)
             branch = branch.get(tokens[index + count].text) if index + count < len(tokens) - 1 else None
         return found
+
+
+@lru_cache(maxsize=128)
+def vocabulary_of(names: frozenset[str]) -> Vocabulary:
+    """The vocabulary of a caller's names, which many texts share. It learns no more."""
+    vocabulary = Vocabulary()
+    for name in sorted(names):
+        vocabulary.learn(name)
+    return vocabulary
