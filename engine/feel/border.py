@@ -41,7 +41,7 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
         return decimal_result(D34.plus, value)
     if depth > env.limits.max_value_depth:
         raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
-    env.spend(1)
+    env.steps_left -= 1
     if (kind is dict or kind is list) and _as_it_is(env, value, depth):
         return known
     if kind is list:
@@ -55,7 +55,9 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
 
 def _as_it_is(env: Env, value: Any, depth: int) -> bool:
     """Whether a list or dict surely needs no change; False where a closer look decides."""
-    env.spend(1 + (len(value) >> 3))
+    env.steps_left -= 1 + (len(value) >> 3)
+    if env.steps_left < 0:
+        raise env.exhausted()
     if type(value) is dict:
         for key in value:
             if type(key) is not str:

@@ -161,13 +161,15 @@ class Env:
         """Refuse a list that is too long, and pay for one that is not."""
         if length > self.limits.max_list:
             raise LimitExceeded(f"a list of more than {self.limits.max_list} elements")
-        self.spend(length >> 3)
+        if length > 7:
+            self.spend(length >> 3)
 
     def check_string(self, length: int) -> None:
         """Refuse a string that is too long, and pay for one that is not."""
         if length > self.limits.max_string:
             raise LimitExceeded(f"a string of more than {self.limits.max_string} characters")
-        self.spend(length >> 8)
+        if length > 255:
+            self.spend(length >> 8)
 
     def invoke(self, function: FeelFunction, arguments: list[Value], position: int) -> Value:
         """Call a function value; another number of arguments than it has parameters gives null and a warning."""

@@ -104,6 +104,9 @@ def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: lis
         if parameter.check is not unchecked and given is not _nothing
     ]
 
+    if len(runs) == 1 and len(checked) == 1:
+        return _call_of_one(builtin, parameters[0], runs[0], position)
+
     def run(env: Env) -> Value:
         values = [argument(env) for argument in runs]
         try:
@@ -116,15 +119,27 @@ def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: lis
     return run
 
 
+def _call_of_one(builtin: Builtin, parameter: Parameter, argument: Run, position: int) -> Run:
+    implementation, check, name = builtin.implementation, parameter.check, parameter.name
+
+    def run(env: Env) -> Value:
+        value = argument(env)
+        try:
+            return implementation(env, check(env, value, name))
+        except FeelFault as fault:
+            return env.warn(position, f"{builtin.name}: {fault.cause}")
+
+    return run
+
+
 def _variadic_call(builtin: Builtin, runs: list[Run], position: int) -> Run:
     implementation = builtin.implementation
+    if len(runs) == 1 and builtin.unwraps:
+        return _call_of_one(builtin, builtin.signatures[0][0], runs[0], position)
 
     def run(env: Env) -> Value:
         values = [argument(env) for argument in runs]
         try:
-            if len(values) == 1 and builtin.unwraps:
-                parameter = builtin.signatures[0][0]
-                return implementation(env, parameter.check(env, values[0], parameter.name))
             env.check_list(len(values))
             return implementation(env, values)
         except FeelFault as fault:

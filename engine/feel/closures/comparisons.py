@@ -23,16 +23,15 @@ def comparison(compilation: Compilation, node: tree.Comparison, scope: Scope | N
     left, right = compilation.compile(node.left, scope), compilation.compile(node.right, scope)
     if node.operator in ("=", "!="):
         run = _equality(left.run, right.run, node.operator == "=", node.position)
-        if len(left.variable) == 1 and right.constant and type(right.value) is str:
-            run = _variable_is(left.variable[0], right.value, node.operator == "=", run)
+        if type(right.value) is str:
+            run = _equality_to(left.run, right.value, node.operator == "=", node.position)
         return compilation.folded(run, left, right)
     holds = _ORDER[node.operator]
     run = _order(left.run, right.run, holds, node.position)
-    if len(left.variable) == 1:
-        if len(right.variable) == 1:
-            run = _order_of_variables(left.variable[0], right.variable[0], holds, run)
-        elif right.constant and type(right.value) is int:
-            run = _order_to_constant(left.variable[0], right.value, holds, run)
+    if len(left.variable) == len(right.variable) == 1:
+        run = _order_of_variables(left.variable[0], right.variable[0], holds, run)
+    elif type(right.value) is int:
+        run = _order_to(left.run, right.value, holds, node.position)
     return compilation.folded(run, left, right)
 
 
@@ -46,24 +45,27 @@ def _equality(left: Run, right: Run, wanted: bool, position: int) -> Run:
             if kind is str:
                 env.steps_left -= len(a) >> 8  # type: ignore[arg-type]  # a str
                 return (a == b) is wanted
-        try:
-            result = operations.equals(env, a, b)
-        except FeelFault as fault:
-            return env.warn(position, fault.cause)
-        if result is None:
-            return env.warn(position, f"cannot compare {kind_of(a)} with {kind_of(b)}")
-        return result is wanted
+        return _equal(env, position, a, b, wanted)
 
     return run
 
 
-def _variable_is(variable: str, constant: str, wanted: bool, otherwise: Run) -> Run:
+def _equal(env: Env, position: int, a: Value, b: Value, wanted: bool) -> Value:
+    try:
+        result = operations.equals(env, a, b)
+    except FeelFault as fault:
+        return env.warn(position, fault.cause)
+    if result is None:
+        return env.warn(position, f"cannot compare {kind_of(a)} with {kind_of(b)}")
+    return result is wanted
+
+
+def _equality_to(left: Run, constant: str, wanted: bool, position: int) -> Run:
     def run(env: Env) -> Value:
-        try:
-            value = env.scope[variable]
-        except KeyError:
-            return otherwise(env)
-        return (value == constant) is wanted if type(value) is str else otherwise(env)
+        value = left(env)
+        if type(value) is str:
+            return (value == constant) is wanted
+        return _equal(env, position, value, constant, wanted)
 
     return run
 
@@ -102,15 +104,12 @@ def _order_of_variables(left: str, right: str, holds: Order, otherwise: Run) -> 
     return run
 
 
-def _order_to_constant(variable: str, bound: int, holds: Order, otherwise: Run) -> Run:
+def _order_to(left: Run, bound: int, holds: Order, position: int) -> Run:
     def run(env: Env) -> Value:
-        try:
-            value = env.scope[variable]
-        except KeyError:
-            return otherwise(env)
-        if type(value) is int and -1_000_000_000 < value < 1_000_000_000:
+        value = left(env)
+        if type(value) is int:
             return holds(value, bound)
-        return otherwise(env)
+        return ordered(env, position, value, bound, holds)
 
     return run
 

@@ -26,6 +26,8 @@ def name(compilation: Compilation, node: tree.Name, scope: Scope | None) -> Code
     else:
         (compilation.possible_names if items else compilation.names).add(node.name)
         run = read_variable(node.name, node.position)
+    if slot is not None and items == [slot]:
+        return Code(_read_item(slot, node.name))
     for item in reversed(items):
         run = _read_entry(item, node.name, run)
     of_caller = slot is None and not items and node.name != TESTED
@@ -109,6 +111,16 @@ def _read_entry(item_slot: int, key: str, otherwise: Run) -> Run:
         if type(item) is dict and key in item:
             return item[key]
         return otherwise(env)
+
+    return run
+
+
+def _read_item(slot: int, key: str) -> Run:
+    """The closure of `item` in its own filter, unless the item has an entry of that name."""
+
+    def run(env: Env) -> Value:
+        item = env.frame[slot]
+        return item[key] if type(item) is dict and key in item else item
 
     return run
 
