@@ -119,6 +119,8 @@ class Env:
     tested: Any = UNTESTED
     # Values that came in through the border, by name or path, so that each is looked at once.
     admitted: dict[Hashable, Value] | None = None
+    # Regular expressions by pattern and flags, so that compiling each is paid for once.
+    patterns: dict[tuple[str, str], Any] | None = None
     scope: Mapping[str, Any]
     text: str
     steps_left: int

@@ -12,7 +12,13 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
+from engine.feel.patterns.program import MAX_INSTRUCTIONS
 from engine.feel.values import Value, kind_of
+
+# Steps that compiling takes: for any pattern, and for each of its instructions. One without a program may have come
+# as far as the limit of instructions.
+_COMPILING = 100
+_INSTRUCTION = 4
 
 # Texts as they are, and numbers of groups.
 Template: TypeAlias = list[str | int]
@@ -50,7 +56,7 @@ def _flags(flags: Value) -> str:
     about="whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
 )
 def matches(env: Env, input: str, pattern: str, flags: Value = None) -> Value:
-    program = compile_pattern(pattern, _flags(flags))
+    program = _compiled(env, pattern, _flags(flags))
     if program.literal:
         return program.literal in input
     with _Paid(env) as meter:
@@ -65,7 +71,7 @@ def matches(env: Env, input: str, pattern: str, flags: Value = None) -> Value:
 def replace(env: Env, input: str, pattern: str, replacement: str, flags: Value = None) -> Value:
     named = _flags(flags)
     with _Paid(env) as meter:
-        program = _consuming(pattern, named, meter)
+        program = _consuming(env, pattern, named, meter)
         template: Template = [replacement] if "q" in named else _template(replacement, program.groups)
         parts: list[str] = []
         size = at = 0
@@ -89,7 +95,7 @@ def replace(env: Env, input: str, pattern: str, replacement: str, flags: Value =
 )
 def split(env: Env, string: str, delimiter: str) -> Value:
     with _Paid(env) as meter:
-        program = _consuming(delimiter, "", meter)
+        program = _consuming(env, delimiter, "", meter)
         parts: list[Value] = []
         at = 0
         for start, end in _spans(env, program, string, meter):
@@ -105,13 +111,31 @@ def split(env: Env, string: str, delimiter: str) -> Value:
     origin="Camunda",
 )
 def extract(env: Env, string: str, pattern: str) -> Value:
-    program = compile_pattern(pattern)
+    program = _compiled(env, pattern, "")
     with _Paid(env) as meter:
         return [string[start:end] for start, end in _spans(env, program, string, meter)]
 
 
-def _consuming(pattern: str, flags: str, meter: Meter) -> Program:
-    program = compile_pattern(pattern, flags)
+def _compiled(env: Env, pattern: str, flags: str) -> Program:
+    """The program of a pattern, or the fault that it has none; paid for where it is new to the evaluation."""
+    if env.patterns is None:
+        env.patterns = {}
+    found = env.patterns.get((pattern, flags))
+    if found is None:
+        env.spend(_COMPILING + len(pattern))
+        try:
+            found = compile_pattern(pattern, flags)
+        except FeelFault as fault:
+            found = fault
+        env.patterns[pattern, flags] = found
+        env.spend(_INSTRUCTION * (len(found.code) if isinstance(found, Program) else MAX_INSTRUCTIONS))
+    if isinstance(found, Program):
+        return found
+    raise FeelFault(found.cause)
+
+
+def _consuming(env: Env, pattern: str, flags: str, meter: Meter) -> Program:
+    program = _compiled(env, pattern, flags)
     if matches_nothing(program, meter):
         raise FeelFault("the pattern fits a text without characters, so it divides every text without end")
     return program
