@@ -12,13 +12,10 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
-from engine.feel.patterns.program import MAX_INSTRUCTIONS
 from engine.feel.values import Value, kind_of
 
-# Steps that compiling takes: for any pattern, and for each of its instructions. One without a program may have come
-# as far as the limit of instructions.
-_COMPILING = 100
-_INSTRUCTION = 4
+# Steps that compiling any pattern takes, beside those for its size, and finding one wrong, however late.
+_COMPILING, _REFUSING = 100, 8_000
 
 # Texts as they are, and numbers of groups.
 Template: TypeAlias = list[str | int]
@@ -128,7 +125,7 @@ def _compiled(env: Env, pattern: str, flags: str) -> Program:
         except FeelFault as fault:
             found = fault
         env.patterns[pattern, flags] = found
-        env.spend(_INSTRUCTION * (len(found.code) if isinstance(found, Program) else MAX_INSTRUCTIONS))
+        env.spend(found.cost if isinstance(found, Program) else _REFUSING)
     if isinstance(found, Program):
         return found
     raise FeelFault(found.cause)

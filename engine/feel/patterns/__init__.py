@@ -17,5 +17,4 @@ __all__ = ["Ends", "Meter", "OutOfSteps", "Program", "compile_pattern", "every",
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str, flags: str = "") -> Program:
     """The program of a pattern. Raises FeelFault: what is wrong with it or its flags, and at which character."""
-    root, groups = parse(pattern, flags)
-    return Compiler(root, groups, flags).program()
+    return Compiler(parse(pattern, flags), flags).program()

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from engine.feel.faults import FeelFault
 from engine.feel.patterns.classes import are_variants
+from engine.feel.patterns.openings import MAX_TEXT
 from engine.feel.patterns.program import (
     CHOOSE,
     END,
@@ -105,15 +106,17 @@ def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
     if at > len(text):
         return -1
     if program.lead is not None:
-        start = program.lead.search(text, at)
-        meter.take((start.start() if start else len(text)) - at >> 5)
-        return start.start() if start else -1
+        end = min(len(text), at + ((meter.left + 2) << 5) // program.lead_cost + 32)
+        found = program.lead.search(text, at, end + MAX_TEXT)
+        place = found.start() if found else end
+        meter.take((place - at) * program.lead_cost >> 5)
+        return place if found else -1
     if program.anchor == START:
         return -1 if at else 0
     if program.anchor == LINE_START and at:
-        found = text.find("\n", at - 1) + 1
-        meter.take(abs(found - at) >> 7)
-        return found if 0 < found < len(text) else -1
+        place = text.find("\n", at - 1) + 1
+        meter.take(abs(place - at) >> 7)
+        return place if 0 < place < len(text) else -1
     return at
 
 

@@ -12,7 +12,10 @@ from engine.feel.patterns.classes import Ranges
 from engine.feel.patterns.syntax import Anchor, Choice, Group, Node, Repeat, Sequence, Set
 
 MAX_TEXT = 8
-_MAX_RANGES = 256
+# A set of more ranges is large: it takes milliseconds to prepare for scanning.
+MAX_RANGES = 64
+_MAX_MERGED = 256
+_MAX_PREFIXES = 256
 
 
 class First(NamedTuple):
@@ -33,7 +36,7 @@ def merged(one: Ranges, other: Ranges) -> Ranges:
         return one
     if not one:
         return other
-    return classes.EVERYTHING if len(one) + len(other) > _MAX_RANGES else classes.union(one, other)
+    return classes.EVERYTHING if len(one) + len(other) > _MAX_MERGED else classes.union(one, other)
 
 
 def then(first: First, follow: First) -> First:
@@ -99,6 +102,54 @@ class Openings:
             if not known.empty and not is_text:
                 break
         return known._replace(text=text[:MAX_TEXT])
+
+
+class Prefix(NamedTuple):
+    """Sets that the first characters of a match are in, one after the other; `whole` if there are no more."""
+
+    sets: tuple[Ranges, ...]
+    whole: bool
+
+
+_UNKNOWN = [Prefix((), False)]
+
+
+def prefixes(node: Node) -> list[Prefix]:
+    """Ways in which a match can start: one of them is that of each match."""
+    match node:
+        case Set(ranges):
+            return [Prefix((ranges,), True)] if len(ranges) <= MAX_RANGES else _UNKNOWN
+        case Choice(branches):
+            found = [prefix for branch in branches for prefix in prefixes(branch)]
+            return found if len(found) <= _MAX_PREFIXES else _UNKNOWN
+        case Group(_, body):
+            return prefixes(body)
+        case Repeat(Set(ranges), least, most, _) if least and len(ranges) <= MAX_RANGES:
+            return [Prefix((ranges,) * min(least, MAX_TEXT), least == most)]
+        case Repeat(body, least, _, _) if least:
+            return [prefix._replace(whole=False) for prefix in prefixes(body)]
+        case Anchor():
+            return [Prefix((), True)]
+        case Sequence(parts):
+            found = [Prefix((), True)]
+            for part in parts:
+                if not any(prefix.whole and len(prefix.sets) < MAX_TEXT for prefix in found):
+                    break
+                found = _joined(found, prefixes(part))
+            return found
+    return _UNKNOWN
+
+
+def _joined(starts: list[Prefix], ends: list[Prefix]) -> list[Prefix]:
+    if len(starts) * len(ends) > _MAX_PREFIXES:
+        return [start._replace(whole=False) for start in starts]
+    return [
+        Prefix((start.sets + end.sets)[:MAX_TEXT], end.whole and len(start.sets) + len(end.sets) <= MAX_TEXT)
+        if start.whole
+        else start
+        for start in starts
+        for end in (ends if start.whole else ends[:1])
+    ]
 
 
 def is_anchored(node: Node) -> bool:

@@ -14,6 +14,7 @@ from engine.feel.patterns import classes
 from engine.feel.patterns.classes import Ranges
 from engine.feel.patterns.openings import (
     ANYTHING,
+    MAX_RANGES,
     MAX_TEXT,
     NOTHING,
     First,
@@ -23,14 +24,16 @@ from engine.feel.patterns.openings import (
     leading_loop,
     needed_text,
     nests_loops,
+    prefixes,
     then,
 )
-from engine.feel.patterns.syntax import Anchor, Choice, Group, Node, Reference, Repeat, Sequence, Set
+from engine.feel.patterns.syntax import Anchor, Choice, Group, Node, Reference, Repeat, Sequence, Set, Tree
 
 MAX_INSTRUCTIONS = 2_000
 _MAX_FIXED = 64
-_MAX_RANGES = 64
 _NO_BOUND = 1 << 40
+# Steps that making an instruction takes, and a class of many ranges.
+_COST, _LARGE_COST = 4, 4_000
 
 # Operation, and up to four operands. A retry follows its loop: it is where the matcher goes back to.
 Instruction: TypeAlias = tuple[int, Any, Any, Any, Any]
@@ -45,8 +48,10 @@ class Program:
     code: tuple[Instruction, ...]
     slots: int
     groups: int
+    cost: int  # steps that making this program has taken
     anchor: int  # START or LINE_START where every match begins there, otherwise MATCH
     lead: re.Pattern[str] | None  # finds where a match without an anchor can start
+    lead_cost: int  # steps for each 32 characters that `lead` reads
     is_run: bool  # `lead` finds none in the midst of a run: where the search starts has to be tried too
     run: re.Pattern[str] | None  # where an attempt has failed, all that start in this run fail too
     needed: str  # no match is without this text
@@ -57,15 +62,14 @@ class Program:
 class Compiler:
     """Writes the instructions of one pattern; what follows a part decides how it is tried."""
 
-    def __init__(self, root: Node, groups: int, flags: str) -> None:
+    def __init__(self, tree: Tree, flags: str) -> None:
         self.any_case = "i" in flags
         self.lines = "m" in flags and "q" not in flags
-        self.groups = groups
-        self.root = root
-        self.slots = 2 * groups + 2
+        self.root, self.groups, self.large = tree
+        self.slots = 2 * self.groups + 2
         self.code: list[Instruction] = []
         self.openings = Openings(self.lines)
-        self.leading = leading_loop(root)
+        self.leading = leading_loop(self.root)
         self.after_leading = NOTHING
 
     def program(self) -> Program:
@@ -75,12 +79,15 @@ class Compiler:
         anchor = (LINE_START if self.lines else START) if is_anchored(self.root) else MATCH
         run = None if refers or self.leading is None else self.leading.body
         opens = self._opening_run(self.leading) if run and self.leading else None
+        lead, cost = self._lead() if anchor == MATCH and opens is None else (None, 1)
         return Program(
             code=tuple(self.code),
             slots=self.slots,
             groups=self.groups,
+            cost=_COST * len(self.code) + _LARGE_COST * self.large,
             anchor=anchor,
-            lead=opens or (self._lead() if anchor == MATCH else None),
+            lead=opens or lead,
+            lead_cost=1 if opens else cost,
             is_run=opens is not None,
             run=classes.run_of(run.ranges) if isinstance(run, Set) else None,
             needed="" if anchor == START or nests_loops(self.root) else needed_text(self.root)[:MAX_TEXT],
@@ -92,7 +99,7 @@ class Compiler:
         """Finds a whole run of the loop that opens the pattern, if what must follow can: a character, or the end."""
         follow = self.after_leading
         match loop.body:
-            case Set(own) if not follow.empty and max(len(own), len(follow.ranges)) <= _MAX_RANGES:
+            case Set(own) if not follow.empty and max(len(own), len(follow.ranges)) <= MAX_RANGES:
                 if not classes.overlap(own, follow.ranges):
                     source, after = classes.source_of(own), classes.source_of(follow.ranges)
                     return re.compile(
@@ -100,17 +107,16 @@ class Compiler:
                     )
         return None
 
-    def _lead(self) -> re.Pattern[str] | None:
+    def _lead(self) -> tuple[re.Pattern[str] | None, int]:
+        """Finds where a match can start, by its first characters or at least by the very first; and what that costs."""
+        ways = set(prefixes(self.root))
+        if all(prefix.sets for prefix in ways):
+            texts = sorted({"".join(map(_source, prefix.sets)) for prefix in ways})
+            return re.compile("|".join(texts)), max(1, sum(len(prefix.sets) for prefix in ways) // MAX_TEXT)
         starts = self.openings.of(self.root, closing=False)
-        if starts.text:
-            return re.compile(re.escape(starts.text))
-        if isinstance(self.root, Choice):
-            texts = [self.openings.of(branch, closing=False).text for branch in self.root.branches]
-            if all(texts) and len(texts) <= MAX_TEXT:
-                return re.compile("|".join(map(re.escape, texts)))
         if starts.empty or starts.ranges == classes.EVERYTHING:
-            return None
-        return classes.one_of(starts.ranges)
+            return None, 1
+        return classes.one_of(starts.ranges), 1
 
     def _whole(self) -> re.Pattern[str] | None:
         """One scan that does what the program does, unless searching with it takes more than linear time."""
@@ -133,7 +139,7 @@ class Compiler:
     def emit(self, node: Node, follow: First) -> None:
         match node:
             case Set(ranges):
-                if len(ranges) > _MAX_RANGES:
+                if len(ranges) > MAX_RANGES:
                     self._loop(ranges, 1, 1, True, follow)
                 else:
                     self._sequence((node,), follow)
@@ -184,11 +190,7 @@ class Compiler:
         if all(characters):
             self.add(LITERAL, "".join(characters), len(sets))
         else:
-            source = "".join(
-                re.escape(character) if character else classes.source_of(ranges)
-                for character, ranges in zip(characters, sets, strict=True)
-            )
-            self.add(FIXED, re.compile(source).match, len(sets), len(sets) >> 4)
+            self.add(FIXED, re.compile("".join(map(_source, sets))).match, len(sets), len(sets) >> 4)
 
     def _repeat(self, body: Node, least: int, most: int | None, greedy: bool, follow: First) -> None:
         if most == 0:
@@ -237,7 +239,7 @@ class Compiler:
         here = len(self.code)
         turn = here + 1 if to is None else to
         is_sure = not opens.empty and not follow.empty and not classes.overlap(opens.ranges, follow.ranges)
-        if is_sure and len(opens.ranges) <= _MAX_RANGES:
+        if is_sure and len(opens.ranges) <= MAX_RANGES:
             return self.add(CHOOSE, turn, here + 1, classes.one_of(opens.ranges).match)
         return self.add(SPLIT, turn, here + 1, greedy)
 
@@ -273,11 +275,15 @@ class Compiler:
             self.code[jump] = JUMP, len(self.code), None, None, None
 
 
+def _source(ranges: Ranges) -> str:
+    return re.escape(classes.only(ranges)) or classes.source_of(ranges)
+
+
 def _fixed(node: Node) -> list[Ranges] | None:
     """The sets of a part that always takes as many characters."""
     match node:
-        case Set(ranges) if len(ranges) <= _MAX_RANGES:
+        case Set(ranges) if len(ranges) <= MAX_RANGES:
             return [ranges]
         case Repeat(Set(ranges), least, most, _) if least == most and least <= _MAX_FIXED:
-            return [ranges] * least if len(ranges) <= _MAX_RANGES else None
+            return [ranges] * least if len(ranges) <= MAX_RANGES else None
     return None

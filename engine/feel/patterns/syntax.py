@@ -6,7 +6,7 @@ Called by the programs of patterns. Source: XPath and XQuery Functions and Opera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from engine.feel.faults import FeelFault
 from engine.feel.patterns import classes
@@ -17,6 +17,8 @@ MAX_PATTERN = 4_000
 MAX_COUNT = 1_000_000
 _MAX_GROUPS = 1_000
 _MAX_DEPTH = 40
+_LARGE = 64
+_MAX_LARGE = 20
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"} | {each: each for each in "\\|.?*+(){}-[]^$"}
 _MANY = "sSiIcCdDwW"
 _QUANTIFIERS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
@@ -80,20 +82,28 @@ def check_flags(flags: str) -> None:
             raise FeelFault(f"there is no flag {flag!r}; the flags are s, m, i, x and q")
 
 
-def parse(pattern: str, flags: str) -> tuple[Node, int]:
-    """The tree of a pattern, and how many groups capture. Raises FeelFault: what is wrong, and at which character."""
+class Tree(NamedTuple):
+    """A pattern that was read: how many groups capture, and how many classes of many ranges the author has made."""
+
+    root: Node
+    groups: int
+    large: int
+
+
+def parse(pattern: str, flags: str) -> Tree:
+    """The tree of a pattern. Raises FeelFault: what is wrong, and at which character."""
     check_flags(flags)
     if len(pattern) > MAX_PATTERN:
         raise FeelFault(f"the pattern has more than {MAX_PATTERN} characters")
     if "q" in flags:
         sets = (classes.each_of(each) for each in pattern)
-        return Sequence(tuple(Set(classes.in_any_case(each) if "i" in flags else each) for each in sets)), 0
+        return Tree(Sequence(tuple(Set(classes.in_any_case(each) if "i" in flags else each) for each in sets)), 0, 0)
     places = _without_white_space(pattern) if "x" in flags else list(range(len(pattern)))
     parser = _Parser("".join(pattern[place] for place in places), [*places, len(pattern)], flags)
     node = parser.choice(0)
     if parser.at < len(parser.text):
         parser.fail("')' closes no group", "write '\\\\)' for the character")
-    return node, parser.opened
+    return Tree(node, parser.opened, parser.large)
 
 
 def _without_white_space(pattern: str) -> list[int]:
@@ -124,7 +134,7 @@ class _Parser:
         self.any_case = "i" in flags
         self.dot = classes.EVERYTHING if "s" in flags else classes.complement(classes.each_of("\n\r"))
         self.at = 0
-        self.opened = 0
+        self.opened = self.large = 0
         self.closed: set[int] = set()
 
     def fail(self, what: str, hint: str = "", at: int | None = None) -> NoReturn:
@@ -295,7 +305,12 @@ class _Parser:
         if not parts:
             self.fail("this class is empty", "write '\\\\[' for the character", start)
         ranges = classes.union(*parts)
-        return classes.difference(classes.complement(ranges) if negated else ranges, removed)
+        ranges = classes.difference(classes.complement(ranges) if negated else ranges, removed)
+        if len(ranges) > _LARGE:
+            self.large += 1
+            if self.large > _MAX_LARGE:
+                self.fail(f"more than {_MAX_LARGE} classes are made of so many ranges", at=start)
+        return ranges
 
     def _member(self, opened: int) -> Ranges:
         """One character, range or escape of a class."""
