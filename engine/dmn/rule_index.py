@@ -6,7 +6,7 @@ Called by decision tables, which evaluate the cells that are open.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -102,18 +102,27 @@ def places(mask: int) -> Iterator[int]:
 
 def _by_kind(cells: Mapping[int, ConstantTests | None], everything: int) -> dict[type, Masks]:
     """For each type of a value that some cell is about, and for null: what the cells say."""
-    constant = [cell for cell in cells.values() if cell is not None]
-    kinds = {_kind(end) for cell in constant for test in cell.tests for end in _ends(test)} | {_NULL}
-    masks = {kind: _masks(kind, cells, everything) for kind in kinds if kind is not None}
+    decided: dict[type, dict[int, ConstantTests]] = {_NULL: {}}
+    about_null: dict[int, ConstantTests] = {}
+    for rule, cell in cells.items():
+        if cell is None:
+            continue
+        kinds = {_KINDS.get(type(end)) for test in cell.tests for end in _ends(test)}
+        ranges = any(isinstance(test, Range) for test in cell.tests)
+        if None in kinds or (ranges and bool in kinds):
+            continue
+        if not ranges and bool not in kinds:
+            decided[_NULL][rule] = cell
+        kinds.discard(_NULL)
+        if not kinds:
+            about_null[rule] = cell
+        elif len(kinds) == 1:
+            decided.setdefault(kinds.pop() or _NULL, {})[rule] = cell
+    masks = {
+        kind: _masks(kind is _NULL, found if kind is _NULL else found | about_null, cells, everything)
+        for kind, found in decided.items()
+    }
     return {each: masks[kind] for each, kind in _KINDS.items() if kind in masks}
-
-
-def _kind(value: Value) -> type | None:
-    return _KINDS.get(type(value))
-
-
-def _key(value: Value) -> Any:
-    return value if type(value) in _OWN_KEY else order_key(value)
 
 
 def _ends(test: Value) -> tuple[Value, ...]:
@@ -122,42 +131,27 @@ def _ends(test: Value) -> tuple[Value, ...]:
     return (test,)
 
 
-def _decided(cell: ConstantTests, kind: type) -> bool:
-    """Whether the cell surely gives true or false, and no warning, for every value of the kind."""
-    for test in cell.tests:
-        if test is None:
-            continue
-        if isinstance(test, Range) and kind in (bool, _NULL):
-            return False
-        if kind is _NULL and _kind(test) in (None, bool):
-            return False
-        if kind is not _NULL and not all(_kind(end) is kind for end in _ends(test)):
-            return False
-    return True
+def _masks(null: bool, decided: Mapping[int, ConstantTests], cells: Iterable[int], everything: int) -> Masks:
+    """What the cells say for null, or for the values of one kind; `decided` are those that say it without evaluation.
 
-
-def _tests(cell: ConstantTests, kind: type) -> list[Value]:
-    """The tests of a decided cell that some value of the kind may pass."""
-    return [test for test in cell.tests if (test is None) == (kind is _NULL)]
-
-
-def _masks(kind: type, cells: Mapping[int, ConstantTests | None], everything: int) -> Masks:
-    decided = {rule: cell for rule, cell in cells.items() if cell is not None and _decided(cell, kind)}
-    ends = (end for cell in decided.values() for test in _tests(cell, kind) for end in _ends(test))
-    bounds = sorted(set(map(_key, ends)))
+    Such a cell gives true or false, and no warning, for every value of the kind.
+    """
+    # A test for null is passed by nothing else, and null passes no other.
+    tests = {rule: [test for test in cell.tests if (test is None) is null] for rule, cell in decided.items()}
+    bounds = sorted({_key(end) for found in tests.values() for test in found for end in _ends(test)})
     place = {key: index for index, key in enumerate(bounds)}
     begins = [0] * (2 * len(bounds) + 2)
-    ends_at = [0] * (2 * len(bounds) + 2)
+    ends = [0] * (2 * len(bounds) + 2)
     for rule, cell in decided.items():
-        for first, last in _spans(_tests(cell, kind), cell.negated, place):
+        for first, last in _spans(tests[rule], cell.negated, place):
             begins[first] |= 1 << rule
-            ends_at[last + 1] |= 1 << rule
+            ends[last + 1] |= 1 << rule
     undecided = sum(1 << rule for rule in cells if rule not in decided)
     alive = everything & ~sum(1 << rule for rule in decided)
     at: dict[Any, int] = {}
     between: list[int] = []
     for segment in range(2 * len(bounds) + 1):
-        alive = alive & ~ends_at[segment] | begins[segment]
+        alive = alive & ~ends[segment] | begins[segment]
         if segment % 2:
             at[bounds[segment // 2]] = alive
         else:
@@ -165,6 +159,10 @@ def _masks(kind: type, cells: Mapping[int, ConstantTests | None], everything: in
     if len(set(between)) == 1:
         return Masks(at, (), between[:1], undecided)
     return Masks(at, bounds, between, undecided)
+
+
+def _key(value: Value) -> Any:
+    return value if type(value) in _OWN_KEY else order_key(value)
 
 
 def _spans(tests: Sequence[Value], negated: bool, place: Mapping[Any, int]) -> list[Span]:

@@ -45,6 +45,7 @@ class Source:
         self.root = read_tree(xml, file)
         self.namespace = etree.QName(self.root).namespace or ""
         self._prefix = f"{{{self.namespace}}}"
+        self._text_tag = f"{self._prefix}text"
         self.language = self.root.get("expressionLanguage")
         self.target = (self.root.get("namespace") or "").strip()
         # What `instance of` may name beside FEEL's own types.
@@ -98,7 +99,10 @@ class Source:
 
     def text(self, element: etree._Element | None) -> str:
         """What stands in the element's `text` child, without white space around it."""
-        return "" if element is None else (element.findtext(f"{self._prefix}text") or "").strip()
+        for child in () if element is None else element:
+            if child.tag == self._text_tag:
+                return (child.text or "").strip()
+        return ""
 
     def type_ref(self, element: etree._Element | None) -> str | None:
         """The type that the element declares, as an attribute or a child."""

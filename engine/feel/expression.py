@@ -11,7 +11,7 @@ from typing import Any
 from engine.feel import tree
 from engine.feel.border import measure
 from engine.feel.closures import calls, comparisons, filters, loops, membership, names, operators, types
-from engine.feel.closures.code import Code, Compilation, ConstantTests
+from engine.feel.closures.code import Code, Compilation, ConstantTests, constant
 from engine.feel.environment import (
     DEFAULT_LIMITS,
     NO_FRAME,
@@ -25,7 +25,7 @@ from engine.feel.environment import (
 from engine.feel.faults import LimitExceeded
 from engine.feel.functions import BUILTINS
 from engine.feel.parser import Parser
-from engine.feel.plain import plain_expression, plain_unary_tests
+from engine.feel.plain import plain_depth, plain_literal, plain_tests
 from engine.feel.tree import Node
 from engine.feel.values import Run, Value
 
@@ -161,10 +161,32 @@ class Expression:
                 context.steps_spent += env.limits.max_steps - env.steps_left
 
 
-def _expression(text: str, names: Collection[str], limits: FeelLimits, node: Node) -> Expression:
+def compile_wholly(
+    text: str,
+    names: Collection[str],
+    limits: FeelLimits,
+    types: Mapping[str, Callable[[Value], bool]] | None,
+    tests: bool,
+) -> Expression:
+    """The text by way of its tree. Raises FeelSyntaxError."""
+    parser = Parser(text, names, BUILTINS, limits, types)
+    node = parser.whole_unary_tests() if tests else parser.whole_expression()
     compilation = Compilation(text, limits, _FORMS, frozenset(names))
     code = compilation.compile(node, None)
     return Expression(compilation, code, node.depth)
+
+
+def _plain(text: str, limits: FeelLimits, known: ConstantTests) -> Expression:
+    """A cell whose closures are made when it is first evaluated: where a table has an index, that is seldom."""
+
+    def run(env: Env) -> Value:
+        compiled = compile_wholly(text, (), limits, None, True)._run
+        object.__setattr__(expression, "_run", compiled)
+        return compiled(env)
+
+    compilation = Compilation(text, limits, _FORMS, slot_count=1, constant_tests=known)
+    expression = Expression(compilation, Code(run), plain_depth(known))
+    return expression
 
 
 def compile_expression(
@@ -180,8 +202,10 @@ def compile_expression(
     `instance of` and declared parameters may name beside FEEL's own, each with the test of a value that is not null.
     Raises FeelSyntaxError.
     """
-    node = plain_expression(text, limits) or Parser(text, names, BUILTINS, limits, types).whole_expression()
-    return _expression(text, names, limits, node)
+    known = plain_literal(text, limits)
+    if known is None:
+        return compile_wholly(text, names, limits, types, False)
+    return Expression(Compilation(text, limits, _FORMS), constant(*known), 1)
 
 
 def compile_unary_tests(
@@ -196,5 +220,5 @@ def compile_unary_tests(
     Evaluated with the cell's input as `tested`, it gives true, false or null. `names`, `types` and errors are those of
     `compile_expression`.
     """
-    node = plain_unary_tests(text, limits) or Parser(text, names, BUILTINS, limits, types).whole_unary_tests()
-    return _expression(text, names, limits, node)
+    known = plain_tests(text, limits)
+    return compile_wholly(text, names, limits, types, True) if known is None else _plain(text, limits, known)

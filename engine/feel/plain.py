@@ -1,82 +1,76 @@
-"""Owns the texts that most cells of decision tables are: numbers, texts and ranges of them, read without the parser.
-Never gives a tree other than the parser's, and nothing for a text that it is not sure about.
-Called by the compiler's entry points in this package, before the parser.
+"""Owns the cells that most of a decision table are: numbers, texts and ranges of them, understood without the parser.
+Never says anything about a text that it is not sure of.
+Called by the compiler's entry points, which then leave the closures of tests until they are needed.
 """
 
 from __future__ import annotations
 
 import re
 
+from engine.feel.closures.code import ConstantTests
 from engine.feel.environment import FeelLimits
 from engine.feel.numbers import D34, decimal_result
-from engine.feel.tree import In, Interval, Literal, Node
+from engine.feel.values import Range, Value
 
 _CONSTANT = r'"[^"\\\ud800-\udfff]*"|-?[0-9]{1,15}(?:\.[0-9]{1,15})?'
-_WHOLE = re.compile(rf"\s*({_CONSTANT})\s*\Z")
 _TEST = re.compile(
     rf"\s*(?:(<=|>=|<|>)?\s*({_CONSTANT})|([\[(\]])\s*({_CONSTANT})\s*\.\.\s*({_CONSTANT})\s*([\])\[]))\s*(,|\)?\s*\Z)"
 )
+_LITERAL = re.compile(rf"\s*({_CONSTANT})\s*\Z")
 _NOT = re.compile(r"\s*not\s*\(")
-_WORDS = {"true": True, "false": False, "null": None}
-# The deepest tree that stands here: tests around an interval around a literal.
-_DEPTH = 4
+_WORDS: dict[str, tuple[Value]] = {"true": (True,), "false": (False,), "null": (None,)}
+# Frames that a test takes to evaluate, and one with a range.
+_DEPTH, _RANGE_DEPTH = 3, 4
 
 
-def _fits(text: str, limits: FeelLimits) -> bool:
-    return len(text) <= limits.max_text and limits.max_depth >= _DEPTH
-
-
-def plain_expression(text: str, limits: FeelLimits) -> Node | None:
-    """The tree of a text that is one literal."""
-    if not _fits(text, limits):
+def plain_tests(text: str, limits: FeelLimits) -> ConstantTests | None:
+    """What a cell compares its input with, when its tests are literals and ranges of literals."""
+    if len(text) > limits.max_text or limits.max_depth < _RANGE_DEPTH:
         return None
     if text in _WORDS:
-        return Literal(0, 1, _WORDS[text])
-    match = _WHOLE.match(text)
-    return None if match is None else _literal(match[1], match.start(1))
-
-
-def plain_unary_tests(text: str, limits: FeelLimits) -> Node | None:
-    """The tree of a cell whose tests are literals and ranges of literals."""
-    if not _fits(text, limits):
-        return None
-    if text in _WORDS:
-        return In(0, 3, None, (Literal(0, 1, _WORDS[text]),))
-    tests: list[Node] = []
-    denied = _NOT.match(text)
+        return ConstantTests(_WORDS[text], False)
+    tests: list[Value] = []
+    denied = _NOT.match(text) if "not" in text else None
     position = 0 if denied is None else denied.end()
     while True:
         match = _TEST.match(text, position)
         if match is None:
             return None
-        if denied is not None and (match[3] == "(" or match[6] == ")"):
-            return None
-        tests.append(_test(match))
+        bound, only, opening, first, last, closing, following = match.groups()
+        if opening is not None:
+            if denied is not None and (opening == "(" or closing == ")"):
+                return None  # the end of the range would be taken for that of the negation
+            tests.append(Range(_literal(first), _literal(last), opening == "[", closing == "]"))
+        elif bound is None:
+            tests.append(_literal(only))
+        elif bound[0] == "<":
+            tests.append(Range(None, _literal(only), False, bound == "<="))
+        else:
+            tests.append(Range(_literal(only), None, bound == ">=", False))
         position = match.end()
-        if match[7] != ",":
+        if following != ",":
             break
-    if (denied is not None) != match[7].startswith(")"):
+    return ConstantTests(tuple(tests), denied is not None) if following.startswith(")") == bool(denied) else None
+
+
+def plain_literal(text: str, limits: FeelLimits) -> tuple[Value] | None:
+    """The value of an expression that is one literal."""
+    if len(text) > limits.max_text:
         return None
-    return In(0, 2 + max(test.depth for test in tests), None, tuple(tests), denied is not None)
+    match = _LITERAL.match(text)
+    return _WORDS.get(text) if match is None else (_literal(match[1]),)
 
 
-def _test(match: re.Match[str]) -> Node:
-    bound, only, opening, first, last, closing, _ = match.groups()
-    if opening is not None:
-        start, end = _literal(first, match.start(4)), _literal(last, match.start(5))
-        return Interval(match.start(3), 2, start, end, opening == "[", closing == "]")
-    literal = _literal(only, match.start(2))
-    if bound is None:
-        return literal
-    included = len(bound) == 2
-    if bound[0] == "<":
-        return Interval(match.start(1), 2, None, literal, False, included)
-    return Interval(match.start(1), 2, literal, None, included, False)
+def plain_depth(known: ConstantTests) -> int:
+    """Python frames that evaluating such tests takes at most."""
+    return _RANGE_DEPTH if any(isinstance(test, Range) for test in known.tests) else _DEPTH
 
 
-def _literal(written: str, position: int) -> Literal:
+def _literal(written: str) -> Value:
     if written[0] == '"':
-        return Literal(position, 1, written[1:-1])
+        return written[1:-1]
+    if written.isdigit():
+        return int(written)
     digits = written.lstrip("-")
     number = int(digits) if digits.isdigit() else decimal_result(D34.create_decimal, digits)
-    return Literal(position, 1, -number if written[0] == "-" else number)
+    return -number if written[0] == "-" else number
