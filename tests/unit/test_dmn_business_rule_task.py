@@ -6,7 +6,7 @@ from engine.bpmn.spiff import Program
 from engine.dmn import parse_decisions
 from engine.records import DecisionMade, IncidentRaised
 from tests.builders import Diagram
-from tests.dmn_builders import decision, definitions, table
+from tests.dmn_builders import decision, definitions, literal, table
 from tests.driven import Driven
 
 LIMITS = definitions(
@@ -35,3 +35,48 @@ def test_a_decision_that_fails_is_an_incident_that_names_the_rules() -> None:
     (raised,) = driven.facts(IncidentRaised)
     assert raised.error_code == "DECISION_FAILED"
     assert "the rules 2 and 3 match, but the hit policy UNIQUE allows only one" in raised.message
+
+
+GRAPH = definitions(
+    '<businessKnowledgeModel id="sized" name="sized"><encapsulatedLogic><formalParameter name="n"/>'
+    + table(["n"], ["size"], [["< 5", '"small"'], ["-", '"large"']], policy="FIRST")
+    + "</encapsulatedLogic></businessKnowledgeModel>",
+    '<inputData id="tokens" name="tokens"><variable name="tokens" typeRef="number"/></inputData>',
+    decision("tier", table(["tenant"], ["tier"], [['"acme"', '"gold"'], ['not("acme")', '"basic"']])),
+    decision("doubled", literal("tokens * 2"), ["Input:tokens"]),
+    '<decisionService id="doubling" name="doubling"><outputDecision href="#doubled"/><inputData href="#tokens"/>'
+    "</decisionService>",
+    decision(
+        "answer",
+        literal("{tier: tier, size: sized(doubling(tokens)), odd: tokens + tier}"),
+        ["Decision:tier", "Input:tokens"],
+        ["sized", "doubling"],
+    ),
+)
+REASONS = {
+    "inputs": {"tokens": 2},
+    "rules": [],
+    "required": {"tier": {"inputs": {"tenant": "acme"}, "rules": [{"row": 1, "id": "rule_1"}], "value": "gold"}},
+    "called": [
+        {"logic": 'decision service "doubling", decision `doubled`', "inputs": {"tokens": 2}, "rules": []},
+        {
+            "logic": 'business knowledge model "sized"',
+            "inputs": {"n": 4},
+            "rules": [{"row": 1, "id": "rule_1"}],
+        },
+    ],
+    "warnings": ["cannot add number and string"],
+    "result": {"tier": "gold", "size": "small", "odd": None},
+}
+
+
+def graph() -> Program:
+    """A process with one task, whose decision is made of every kind of logic that has reasons of its own."""
+    diagram = Diagram().start().decide("decide", "answer", "answer").end().path("started", "decide", "ended")
+    return Program(diagram.build(), decisions={"decide": parse_decisions(GRAPH, "graph.dmn").decisions["answer"]})
+
+
+def test_the_fact_tells_the_reasons_of_all_that_was_evaluated_on_the_way() -> None:
+    driven = Driven(graph(), {"tenant": "acme", "tokens": 2})
+    (made,) = driven.facts(DecisionMade)
+    assert made.decision.details == REASONS

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.bpmn import check_paths
 from engine.dmn import DecisionModel, Library, check_decisions, parse_decisions
@@ -231,3 +233,29 @@ def test_tables_read_what_is_imported() -> None:
     main = file("main", imported("deep", "inner"), of("inner", decision("Limit", limits, ["Decision:!year"])))
     result = model(main, inner=INNER).decisions["limit"].evaluate({"Day": "2026-01-01"}, EvaluationContext())
     assert (result.value, result.inputs) == (2, {"deep.Year": 2026})
+
+
+PIECES = ["import", 'namespace="', "inner", "outer", "middle", '"', "#year", "mid.", "<", "/>", "typeRef", ""]
+EDITS = st.lists(
+    st.tuples(st.integers(0, len(OUTER)), st.integers(0, 30), st.sampled_from(PIECES) | st.text(max_size=3)), max_size=3
+)
+
+
+@given(EDITS, EDITS)
+def test_whatever_is_imported_a_file_is_read_or_refused(
+    edits: list[tuple[int, int, str]], others: list[tuple[int, int, str]]
+) -> None:
+    xml, middle = OUTER, MIDDLE
+    for at, length, piece in edits:
+        xml = xml[:at] + piece.encode("utf-8", "replace") + xml[at + length :]
+    for at, length, piece in others:
+        middle = middle[:at] + piece.encode("utf-8", "replace") + middle[at + length :]
+    files = {"middle.dmn": middle, "inner.dmn": INNER, "main.dmn": xml}
+    if any(each.severity == "error" for each in check_decisions(xml, "main.dmn", files)):
+        with pytest.raises(DefinitionInvalid):
+            parse_decisions(xml, "main.dmn", files)
+    else:
+        read = parse_decisions(xml, "main.dmn", files)
+        for each in read.decisions.values():
+            assert each.evaluate({"Day": "2024-05-06"}, EvaluationContext()).evaluated
+        assert parse_decisions(xml, "main.dmn", read.imported).content_hash == read.content_hash

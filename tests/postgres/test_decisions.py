@@ -1,17 +1,26 @@
-"""Deployed decision files that import others, on a real Postgres: pinned to what they were deployed with, for ever."""
+"""Decisions on a real Postgres: files pinned to what they import for ever, and reasons that the audit keeps."""
 
 from __future__ import annotations
 
 import pytest
 
+from engine.core.replay import derive_records
 from engine.dmn import Decision
 from engine.feel import EvaluationContext
 from engine.linking import Programs
+from engine.records import Start
+from engine.store.canonical import differences, rows_from_records
 from engine.store.definitions import DECISION, REQUIREMENTS
+from engine.store.encoding import InstanceContext
 from engine.uploads import Resource
+from tests.audit_samples import REQUEST_ID
 from tests.builders import Diagram
 from tests.dmn_builders import DMN_13, literal
+from tests.driven import Driven
 from tests.postgres.test_deployments import ROUTE, Gateway, running, start_of
+from tests.postgres.test_store_instances import Audit
+from tests.postgres.test_store_instances import running as storing
+from tests.unit.test_dmn_business_rule_task import REASONS, graph
 
 pytestmark = pytest.mark.postgres
 
@@ -102,3 +111,19 @@ def test_a_file_without_what_it_imports_is_refused(audit_url: str) -> None:
         assert {rule for _, _, rule in await gateway.refused(policy(), cyclic)} == {"cyclic-import"}
 
     running(audit_url, scenario)
+
+
+def test_the_reasons_of_a_decision_are_rows_of_the_audit_that_replay_derives_again(audit_url: str) -> None:
+    async def scenario(store: Audit) -> None:
+        program = graph()
+        driven = Driven(program, {"tenant": "acme", "tokens": 2}, key=store.keys.reserve(), request_id=REQUEST_ID)
+        (start, at_us) = driven.log[0]
+        assert isinstance(start, Start)
+        await store.journal.append(InstanceContext.of_start(start), driven.step.records, flush=True)
+        (row,) = await store.ask("SELECT decision, reason, details FROM audit.decisions")
+        assert row == {"decision": "answer", "reason": "evaluated; no rule matched", "details": REASONS}
+        again = derive_records(graph(), [(start, at_us)])
+        derived = rows_from_records(InstanceContext.of_start(start), again)
+        assert differences(start.key, await store.queries.stored_rows(start.key), derived) == []
+
+    storing(audit_url, scenario)
