@@ -111,7 +111,7 @@ def _by_kind(cells: Mapping[int, ConstantTests | None], everything: int) -> dict
         ranges = any(isinstance(test, Range) for test in cell.tests)
         if None in kinds or (ranges and bool in kinds):
             continue
-        if not ranges and bool not in kinds:
+        if not ranges:
             decided[_NULL][rule] = cell
         kinds.discard(_NULL)
         if not kinds:

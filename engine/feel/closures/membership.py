@@ -84,7 +84,8 @@ def _test(compilation: Compilation, node: tree.Node, scope: Scope, whole_cell: b
         compilation.slots_read.add(slot)
     if reads:
         return Test(_condition_test(code.run, node.position), code.weight)
-    verdict = _value_test(code.run, node.position, whole_cell)
+    # What is always true says nothing about the value: as a literal it is what the value has to be.
+    verdict = _value_test(code.run, node.position, whole_cell and not code.constant)
     if code.constant and type(code.value) is str:
         verdict = _is(code.value, verdict)
     return Test(verdict, code.weight, (code.value,) if code.constant else ())
