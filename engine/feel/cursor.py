@@ -87,7 +87,8 @@ class Cursor:
     def close(self, *closers: str, hint: str = "") -> Token:
         """Step over the bracket that closes the one opened last. Raises FeelSyntaxError when none stands here."""
         if not any(map(self.at, closers)):
-            raise self.unclosed(" or ".join(f"'{closer}'" for closer in closers), hint)
+            *others, last = (f"'{closer}'" for closer in closers)
+            raise self.unclosed(f"{', '.join(others)} or {last}" if others else last, hint)
         self.openers.pop()
         return self.advance()
 

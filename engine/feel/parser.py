@@ -315,9 +315,13 @@ class Parser(Phrases):
         return tuple(found)
 
     def test(self, node: Node) -> Node:
-        """A test as it is applied: `= x` compares any value, also one that has no order."""
+        """A test as it is applied: `= x` compares values without order too; a list of tests is each of them."""
         if isinstance(node, tree.Interval) and node.start is node.end and node.start is not None:
             return self._compared(node.position, "=", node.start)
+        if isinstance(node, tree.ListOf) and any(map(_reads_tested, node.elements)):
+            tests = tuple(map(self.test, node.elements))
+            tested = tree.Name(node.position, 1, TESTED)
+            return tree.In(node.position, self.above(*tests, levels=2), tested, tests)
         return node
 
     def in_tests(self) -> tuple[Node, ...]:
@@ -336,6 +340,11 @@ class Parser(Phrases):
         else:
             self.close(")")
         return (self.test(self.infixes(first, COMPARISON)),)
+
+
+def _reads_tested(node: Node) -> bool:
+    """Whether a form compares the value under test, as `!= x` does."""
+    return isinstance(node, tree.Comparison) and isinstance(node.left, tree.Name) and node.left.name == TESTED
 
 
 def _height(wanted: tree.TypeOf) -> int:

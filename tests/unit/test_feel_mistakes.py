@@ -93,7 +93,7 @@ def refused(text: str) -> FeelSyntaxError:
         ("f(1, (2 + 3)", 13, "the end", "',' or ')'", "'(' opened at column 2"),
         ("if (a then b else c", 7, "'then'", "')'", f"{IF}; '(' opened at column 4"),
         ("[1, 2)", 6, "')'", "',' or ']'", "'[' opened at column 1"),
-        ("[1..2", 6, "the end", "']' or ')' or '['", "'[' opened at column 1"),
+        ("[1..2", 6, "the end", "']', ')' or '['", "'[' opened at column 1"),
         ("[1 2]", 4, "'2'", "',' or ']'", "',' separates elements; '[' opened at column 1"),
         ("{a: 1 b: 2}", 7, "'b'", "',' or '}'", "',' separates entries; '{' opened at column 1"),
         ("a)", 2, "')'", "an operator or the end", "no bracket is open for ')'"),
