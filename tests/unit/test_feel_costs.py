@@ -51,6 +51,7 @@ def spent(text: str, scope: dict[str, Any] = SCOPE) -> int:
         ("for x in 1..100 return matches(\"b\", \"[a-z]\" + string(x))", 10_000),
         ("for x in 1..100 return matches(\"b\", \"(x{1,9}){1,9}\" + string(x))", 20_000),
         ("for x in 1..10 return matches(\"b\", \"(x{1,999}){1,999}\" + string(x))", 20_000),
+        ('for x in 1..10 return matches("b", "\\\\p{L}\\\\w\\\\W" + string(x), "i")', 7_000),
         ("for x in 1..10 return replace(\"b\", \"[\" + string(x), \"\")", 10_000),
     ],
 )  # fmt: skip

@@ -14,8 +14,9 @@ from engine.feel.functions.registry import builtin
 from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
 from engine.feel.values import Value, kind_of
 
-# Steps that compiling any pattern takes, beside those for its size, and finding one wrong, however late.
-_COMPILING, _REFUSING = 100, 8_000
+# Steps that compiling any pattern takes, beside those for its size, and finding one wrong, however late. An escape may
+# stand for hundreds of ranges of characters.
+_COMPILING, _ESCAPE, _REFUSING = 100, 250, 8_000
 
 # Texts as they are, and numbers of groups.
 Template: TypeAlias = list[str | int]
@@ -119,7 +120,7 @@ def _compiled(env: Env, pattern: str, flags: str) -> Program:
         env.patterns = {}
     found = env.patterns.get((pattern, flags))
     if found is None:
-        env.spend(_COMPILING + len(pattern))
+        env.spend(_COMPILING + len(pattern) + _ESCAPE * pattern.count("\\"))
         try:
             found = compile_pattern(pattern, flags)
         except FeelFault as fault:
