@@ -13,12 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.bench import elements_bench, engine_bench, gateway_bench, machine, operational_bench, table
+from tests.bench import (
+    decision_bench,
+    elements_bench,
+    engine_bench,
+    feel_bench,
+    gateway_bench,
+    machine,
+    operational_bench,
+    table,
+)
 from tests.bench.served import NotAudited
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "build" / "bench.json"
-GROUPS = ("engine", "elements", "journal", "gateway", "operational")
+GROUPS = ("feel", "engine", "elements", "journal", "gateway", "operational")
 
 
 def main() -> int:
@@ -45,6 +54,10 @@ def main() -> int:
         print(f"  {name.replace('_', ' ')}: {value}")
     print("\n".join(["", *table.terminal(figures, older), "", f"written to {RESULT.relative_to(ROOT)}"]))
     return 0
+
+
+def _feel(_: bool, __: dict[str, Any]) -> dict[str, float]:
+    return feel_bench.measure() | decision_bench.measure()
 
 
 def _engine(_: bool, __: dict[str, Any]) -> dict[str, float]:
@@ -76,6 +89,7 @@ def _operational(quick: bool, conditions: dict[str, Any]) -> dict[str, float]:
 
 
 _MEASURES: dict[str, Callable[[bool, dict[str, Any]], dict[str, float]]] = {
+    "feel": _feel,
     "engine": _engine,
     "elements": _elements,
     "journal": _journal,
@@ -87,7 +101,7 @@ _MEASURES: dict[str, Callable[[bool, dict[str, Any]], dict[str, float]]] = {
 def _wanted(name: str, prefix: str) -> bool:
     # The budget and the other processes' CPU time are measured along with the gateway.
     return name.startswith(prefix) or (
-        prefix == "gateway" and not name.startswith(("engine.", "elements.", "journal.", "operational."))
+        prefix == "gateway" and not name.startswith(("feel.", "engine.", "elements.", "journal.", "operational."))
     )
 
 
@@ -106,7 +120,7 @@ def _options() -> argparse.Namespace:
         "--only",
         default="",
         metavar="PREFIX",
-        help="engine, elements, journal, gateway, operational, or a longer prefix of a key",
+        help="feel, engine, elements, journal, gateway, operational, or a longer prefix of a key",
     )
     parser.add_argument("--quick", action="store_true", help="a second per measurement: shows that it runs, no more")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="show the change against older figures")

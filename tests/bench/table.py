@@ -23,6 +23,15 @@ class Target(NamedTuple):
 
 
 TARGETS: Mapping[str, Target] = {
+    "feel.compare_us": Target(1.5, at_least=False),
+    "feel.compare_feelin_ratio": Target(1),
+    "feel.path_feelin_ratio": Target(1),
+    "feel.if_feelin_ratio": Target(1),
+    "feel.arithmetic_feelin_ratio": Target(1),
+    "feel.filter_feelin_ratio": Target(1),
+    "feel.for_feelin_ratio": Target(1),
+    "feel.builtin_feelin_ratio": Target(1),
+    "feel.table_5_us": Target(15, at_least=False),
     "engine.lifecycle_per_s": Target(2500),
     "engine.chain300_ratio": Target(40),
     "gateway.triton.c16.rps": Target(600),
