@@ -15,7 +15,7 @@ from engine.bpmn.paths import lint_paths
 from engine.bpmn.rules import Topics, lint_elements
 from engine.bpmn.variables import check_variables
 from engine.bpmn.xml import MAX_BYTES
-from engine.dmn import check_decisions
+from engine.dmn import Library, check_decisions
 from engine.errors import Problem
 
 MAX_IMPORTABLE = 200  # as many files as one deployment may hold
@@ -78,6 +78,7 @@ def check_paths(
     done: set[str] = set()
     for path in paths:
         order.setdefault(str(path), len(order))
+        library: Library | None = None
         for file in _diagrams(Path(path), problems):
             order.setdefault(str(file), len(order))
             if str(file) in done:
@@ -85,7 +86,9 @@ def check_paths(
             done.add(str(file))
             xml = _read(file, problems)
             if xml is not None and file.suffix == ".dmn":
-                problems += check_decisions(xml, str(file), _importable(xml, file, Path(path)))
+                if library is None and b"import" in xml:
+                    library = _library(file, Path(path))
+                problems += check_decisions(xml, str(file), library)
             elif xml is not None:
                 readings[str(file)] = read(xml, str(file))
     problems += _judge_together(readings, topics, serving, workers)
@@ -142,10 +145,8 @@ def _read(file: Path, problems: list[Problem]) -> bytes | None:
         return None
 
 
-def _importable(xml: bytes, file: Path, path: Path) -> dict[str, bytes]:
+def _library(file: Path, path: Path) -> Library:
     """The decision files that one may import: below the folder that is checked, else beside the file."""
-    if b"import" not in xml:
-        return {}
     below = path.rglob("*.dmn") if path.is_dir() else file.parent.glob("*.dmn")
     files: dict[str, bytes] = {}
     for each in sorted(below)[:MAX_IMPORTABLE]:
@@ -154,7 +155,7 @@ def _importable(xml: bytes, file: Path, path: Path) -> dict[str, bytes]:
                 files[str(each)] = stream.read(MAX_BYTES + 1)
         except OSError:
             continue  # told where that file itself is checked; here it counts as missing
-    return files
+    return Library(files)
 
 
 def _problem(path: Path, rule: str, message: str, remedy: str, severity: str = "error") -> Problem:

@@ -124,7 +124,10 @@ def bind(scope: dict[str, Any], bound: Bound, prefixed: Prefixed, values: Mappin
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The logic of one decision, to be evaluated once all that it requires is there."""
+    """The logic of one decision, to be evaluated once all that it requires is there.
+
+    `input_names` are those of a table's columns, for other logic those of the input data that it requires.
+    """
 
     id: str
     name: str
@@ -145,7 +148,7 @@ class Step:
         try:
             if isinstance(self.logic, Table):
                 value, values, hits = self.logic.evaluate(scope, evaluation)
-                inputs = self.logic.seen(values)
+                inputs = dict(zip(self.input_names, values, strict=True))
             else:
                 value = self.logic.run(scope, evaluation)
                 given = [name for name in self.input_names if name in scope]

@@ -5,7 +5,7 @@ Called by the entry points of this package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -13,7 +13,7 @@ from lxml import etree
 
 from engine.dmn.reader import FileReader, Import
 from engine.dmn.source import NAMESPACES, Source, spaced
-from engine.errors import DefinitionInvalid
+from engine.errors import DefinitionInvalid, Problem
 from engine.xml import read_tree
 
 MAX_LEVELS: Final = 16
@@ -75,11 +75,11 @@ class Library:
             source.add(wanted.element, refused.rule, refused.message, refused.remedy)
             return None
         except DefinitionInvalid as invalid:
-            self._note(source, wanted, name, str(invalid.problems[0]), len(invalid.problems))
+            self._note(source, wanted, name, invalid.problems)
             return None
         errors = [problem for problem in reader.problems if problem.severity == "error"]
         if errors:
-            self._note(source, wanted, name, str(errors[0]), len(errors))
+            self._note(source, wanted, name, errors)
         return reader
 
     def _import(self, name: str, path: tuple[str, ...]) -> FileReader:
@@ -127,8 +127,11 @@ class Library:
                     self._by_namespace.setdefault((root.get("namespace") or "").strip(), []).append(name)
         return self._by_namespace.get(namespace, [])
 
-    def _note(self, source: Source, wanted: _Wanted, name: str, first: str, count: int) -> None:
-        message = f"the imported file {name} has {count} error(s): {first}"
+    def _note(self, source: Source, wanted: _Wanted, name: str, errors: Sequence[Problem]) -> None:
+        first = errors[0]
+        where = f" of `{first.element_id}`" if first.element_id else ""
+        message = f"the imported file {name} has {len(errors)} error(s); the first is the {first.rule}{where}: "
+        message += first.message
         source.add(wanted.element, "wrong-import", message, "Correct the imported file first.")
 
 

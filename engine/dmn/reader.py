@@ -90,6 +90,8 @@ class FileReader:
 
     def read(self) -> None:
         """Read all logic; of use only when no problem of severity `error` was noted."""
+        for node in self._graph.of_kind(INPUT_DATA):
+            self._types.received(self._source.child(node.element, "variable"))  # notes an unknown type, used or not
         self._steps |= {node.id: self._read_step(node) for node in self._graph.in_order()}
         self._called |= {node.id: self._read_knowledge(node) for node in self._graph.of_kind(KNOWLEDGE)}
         for node in self._graph.of_kind(SERVICE):
@@ -155,7 +157,10 @@ class FileReader:
         else:
             logic = self._boxed.read(element, node.element, names, f'decision "{node.name}"')
         convert = self._types.of(self._source.child(node.element, "variable"))
-        inputs = tuple(each.names[0] for each in self._graph.required(node, INPUT_DATA))
+        if isinstance(logic, Table):
+            inputs = tuple(column.name for column in logic.inputs)
+        else:
+            inputs = tuple(each.names[0] for each in self._graph.required(node, INPUT_DATA))
         return Step(node.id, node.name, logic, convert, inputs, self._bound(node), self._graph.prefixed(node))
 
     def _bound(self, node: Node) -> Bound:
