@@ -98,12 +98,13 @@ _OPERATOR_TEXT = "= != < <= > >= + - * / ** and or in between not then else retu
 _OPERATORS = frozenset(_OPERATOR_TEXT.split())
 _CLOSERS = frozenset(")]}")
 _ASSIGNING = frozenset(("let", "var", "const", "set", "val"))
+_IF = "a condition is written if a then b else c"
 _AFTER_EXPRESSION = {
     "..": "a range stands in brackets: [1..10]",
     ",": "several values stand in a list: [1, 2]; the decimal sign is '.'",
     ":": "a context stands in braces: {key: value}",
-    "then": "a condition is written if a then b else c",
-    "else": "a condition is written if a then b else c",
+    "then": _IF,
+    "else": _IF,
     "return": "a loop is written for x in list return x + 1",
     "satisfies": "written some x in list satisfies x > 1",
     "{": "a call is written name(...)",
@@ -172,6 +173,8 @@ def missing_operand(tokens: Sequence[Token], index: int) -> str:
         return f"'{before.text}' and '{token.text}' follow each other"
     if before.text == ":":
         return "':' needs a value"
+    if before.text == "if":
+        return f"{_IF}; as a name 'if' stands between back quotes: `if`"
     if token.kind == "keyword":
         return f"'{token.text}' is a keyword; as a name it stands between back quotes: `{token.text}`"
     return "a number needs no '+' before it" if token.text == "+" else ""

@@ -74,6 +74,7 @@ def refused(text: str) -> FeelSyntaxError:
         ("if a then b", 12, "the end", "'else'", "FEEL has no if without else; write else null"),
         ("if a b else c", 6, "'b'", "'then'", "a condition is written if a then b else c"),
         ("if a then b elif c", 13, "'elif'", "'else'", "write else if"),
+        ("if + 1", 4, "'+'", "an expression", f"{IF}; as a name 'if' stands between back quotes: `if`"),
         ("for x in xs", 12, "the end", "'return'", "a loop is written for x in list return x + 1"),
         ("some x in xs", 13, "the end", "'satisfies'", "written some x in list satisfies x > 1"),
         ("x between 1 or 2", 13, "'or'", "'and'", "written x between a and b"),
