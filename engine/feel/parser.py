@@ -94,14 +94,27 @@ class Parser(Phrases):
         return tree.In(0, self.above(*tests, levels=2), None, tests, negated)
 
     def _closes_at_end(self) -> bool:
-        """Whether the bracket after `not` closes at the end of the text."""
-        open_brackets = 0
-        for token in self.tokens[self.index + 1 : -1]:
-            if token.kind == "symbol":
-                open_brackets += (token.text == "(") - (token.text == ")")
-            if not open_brackets:
-                return token is self.tokens[-2]
+        """Whether the bracket after `not` closes at the end of the text; a range may close by another than opens it."""
+        opened: list[str] = []
+        for place in range(self.index + 1, len(self.tokens) - 1):
+            token = self.tokens[place]
+            if token.text == "in" and token.kind == "keyword":
+                opened[-1] = "in"  # the two dots of a loop make no range
+            elif token.text == ".." and opened[-1] != "in":
+                opened[-1] = ".."
+            elif token.kind == "symbol" and self._closes(opened, token.text, self.tokens[place + 1].text):
+                opened.pop()
+            elif token.kind == "symbol" and token.text in ("(", "[", "{", "]"):
+                opened.append(token.text)
+            if not opened:
+                return place == len(self.tokens) - 2
         return False
+
+    @staticmethod
+    def _closes(opened: list[str], bracket: str, following: str) -> bool:
+        if bracket == "]":
+            return opened[-1] in ("[", "in", "..")
+        return bracket in (")", "}") or (bracket == "[" and opened[-1:] == [".."] and following in _AFTER_RANGE)
 
     def finish(self) -> None:
         if self.token.kind != "end":
