@@ -219,6 +219,43 @@ def test_a_pattern_that_unfolds_to_too_much_is_refused(pattern: str) -> None:
         compile_pattern(pattern)
 
 
+def test_classes_of_many_ranges_are_counted_and_paid_for() -> None:
+    assert fits("a-b", r"^(?:[\w-[!]]-?){2}$")
+    with pytest.raises(FeelFault, match="more than 20 classes"):
+        compile_pattern(r"[\w-[\w]]" * 21)
+    context = EvaluationContext()
+    compile_expression('for i in 1..100 return matches(t, "[^" + string(i) + p)', names=("t", "p")).evaluate(
+        {"t": "x", "p": r"\w]"}, context
+    )
+    assert "evaluation steps" in context.warnings[-1].cause
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 1024, 5_000])
+def test_a_run_is_found_back_from_what_follows_it(length: int) -> None:
+    text = "?@ " + "a" * length + "@b @c"
+    runs = ["a" * length + "@"] if length else []
+    assert all_fits(text, r"\w+@") == runs
+    assert all_fits(text, r"(\w*)@\w") == ["a" * length + "@b", "@c"]
+    assert all_fits(text, r"a{2,}@") == ([] if length < 2 else runs)
+
+
+def test_words_in_any_case_are_found_in_one_scan() -> None:
+    meter = Meter(MANY)
+    words = compile_pattern("secret|password|token|[Kk]ey|pass phrase", "i")
+    text = "Some prose to pass, kept short. " * 3_000
+    assert search(words, text, 0, meter) is None
+    assert meter.most - meter.left < 20_000
+    found = search(words, text + "ToKeN", 0, meter)
+    assert found is not None
+    assert found[:2] == [len(text), len(text) + 5]
+
+
+def test_a_scan_that_the_steps_cannot_pay_for_is_not_run() -> None:
+    many = compile_pattern("|".join(f"aaaaaa{letter}{other}" for letter in "bcdefghij" for other in "klmnopqrst"))
+    with pytest.raises(FeelFault, match="more than 1000 steps"):
+        search(many, "a" * 1_000_000, 0, Meter(1_000))
+
+
 def test_groups_and_classes_nest_only_so_deep() -> None:
     assert fits("a", "(" * 40 + "a" + ")" * 40)
     for pattern in ("(" * 41 + "a" + ")" * 41, "[a-" * 42 + "[a" + "]" * 43):

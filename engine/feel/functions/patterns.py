@@ -146,7 +146,7 @@ def _spans(env: Env, program: Program, text: str, meter: Meter) -> Iterator[tupl
         if count >= env.limits.max_list:
             break
         yield ends[0], ends[1]
-    env.check_list((count + 1) * 8)
+    env.check_list(count + 1)
 
 
 def _captured(text: str, ends: Ends, group: int) -> str:

@@ -147,6 +147,7 @@ def _case_variants() -> dict[int, tuple[int, ...]]:
     return variants
 
 
+@lru_cache(maxsize=256)
 def in_any_case(ranges: Ranges) -> Ranges:
     """The set with each character's variants: those whose upper or lower case is the same as its own."""
     variants = _case_variants()

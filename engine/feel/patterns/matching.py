@@ -105,6 +105,8 @@ def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
     """Where the next match can start; -1 where none can."""
     if at > len(text):
         return -1
+    if program.tail and program.run is not None:
+        return _run_before(program.tail, program.run, program.least, text, at, meter)
     if program.lead is not None:
         end = min(len(text), at + ((meter.left + 2) << 5) // program.lead_cost + 32)
         found = program.lead.search(text, at, end + MAX_TEXT)
@@ -118,6 +120,33 @@ def _candidate(program: Program, text: str, at: int, meter: Meter) -> int:
         meter.take(abs(place - at) >> 7)
         return place if 0 < place < len(text) else -1
     return at
+
+
+def _run_before(tail: str, run: re.Pattern[str], least: int, text: str, at: int, meter: Meter) -> int:
+    """Where the first run starts, at or behind a place, that a tail follows; -1 where there is none."""
+    place = at
+    while True:
+        end = text.find(tail, place)
+        meter.take(1 + ((end if end >= 0 else len(text)) - place >> 6))
+        if end < 0:
+            return -1
+        length = _length_before(run, text, at, end, meter)
+        if length >= least:
+            return end - length
+        place = end + 1
+
+
+def _length_before(run: re.Pattern[str], text: str, start: int, end: int, meter: Meter) -> int:
+    """How many characters right before a place are of a run; none before the start are counted."""
+    most = 256
+    while True:
+        before = text[max(start, end - most) : end]
+        meter.take(len(before) >> 5)
+        found = run.match(before[::-1])
+        length = found.end() if found else 0
+        if length < len(before) or len(before) < most:
+            return length
+        most *= 4
 
 
 def _attempt(program: Program, text: str, at: int, slots: list[int], meter: Meter) -> int:

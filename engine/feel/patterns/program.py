@@ -53,6 +53,8 @@ class Program:
     lead: re.Pattern[str] | None  # finds where a match without an anchor can start
     lead_cost: int  # steps for each 32 characters that `lead` reads
     is_run: bool  # `lead` finds none in the midst of a run: where the search starts has to be tried too
+    tail: str  # what must follow the run that opens each match: the run is found backwards from there
+    least: int  # how long that run is at least
     run: re.Pattern[str] | None  # where an attempt has failed, all that start in this run fail too
     needed: str  # no match is without this text
     whole: re.Pattern[str] | None  # matches as all the instructions do, in one step
@@ -78,7 +80,9 @@ class Compiler:
         refers = any(operation == REFERENCE for operation, *_ in self.code)
         anchor = (LINE_START if self.lines else START) if is_anchored(self.root) else MATCH
         run = None if refers or self.leading is None else self.leading.body
-        opens = self._opening_run(self.leading) if run and self.leading else None
+        is_sure = isinstance(run, Set) and not classes.overlap(run.ranges, self.after_leading.ranges)
+        tail = self.after_leading.text if is_sure else ""
+        opens = self._opening_run(self.leading) if is_sure and not tail and self.leading else None
         lead, cost = self._lead() if anchor == MATCH and opens is None else (None, 1)
         return Program(
             code=tuple(self.code),
@@ -89,6 +93,8 @@ class Compiler:
             lead=opens or lead,
             lead_cost=1 if opens else cost,
             is_run=opens is not None,
+            tail=tail,
+            least=self.leading.least if self.leading else 0,
             run=classes.run_of(run.ranges) if isinstance(run, Set) else None,
             needed="" if anchor == START or nests_loops(self.root) else needed_text(self.root)[:MAX_TEXT],
             whole=self._whole(),
@@ -100,11 +106,8 @@ class Compiler:
         follow = self.after_leading
         match loop.body:
             case Set(own) if not follow.empty and max(len(own), len(follow.ranges)) <= MAX_RANGES:
-                if not classes.overlap(own, follow.ranges):
-                    source, after = classes.source_of(own), classes.source_of(follow.ranges)
-                    return re.compile(
-                        rf"(?<!{source}){source}{{{loop.least},}}+(?:{re.escape(follow.text) or after}|\Z)"
-                    )
+                source, after = classes.source_of(own), classes.source_of(follow.ranges)
+                return re.compile(rf"(?<!{source}){source}{{{loop.least},}}+(?:{after}|\Z)")
         return None
 
     def _lead(self) -> tuple[re.Pattern[str] | None, int]:

@@ -306,7 +306,7 @@ class _Parser:
             self.fail("this class is empty", "write '\\\\[' for the character", start)
         ranges = classes.union(*parts)
         ranges = classes.difference(classes.complement(ranges) if negated else ranges, removed)
-        if len(ranges) > _LARGE:
+        if max(map(len, (*parts, removed, ranges))) > _LARGE:
             self.large += 1
             if self.large > _MAX_LARGE:
                 self.fail(f"more than {_MAX_LARGE} classes are made of so many ranges", at=start)
