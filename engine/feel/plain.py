@@ -38,8 +38,6 @@ def plain_tests(text: str, limits: FeelLimits) -> ConstantTests | None:
             return None
         bound, only, opening, first, last, closing, following = match.groups()
         if opening is not None:
-            if denied is not None and (opening == "(" or closing == ")"):
-                return None  # the end of the range would be taken for that of the negation
             tests.append(Range(_literal(first), _literal(last), opening == "[", closing == "]"))
         elif bound is None:
             tests.append(_literal(only))
