@@ -12,7 +12,7 @@ from engine.feel.environment import FeelLimits
 from engine.feel.literals import number, temporal
 from engine.feel.phrases import Phrases
 from engine.feel.tree import Node
-from engine.feel.type_parser import Accepts, parse_type
+from engine.feel.type_parser import Accepts, height, parse_type
 
 OR, AND, COMPARISON, SUM, PRODUCT, POWER, UNARY, INSTANCE, POSTFIX = range(1, 10)
 _INFIX = {
@@ -182,7 +182,7 @@ class Parser(Phrases):
         if power == INSTANCE:
             self.expect("of")
             wanted = parse_type(self, self.types)
-            return tree.InstanceOf(token.start, self.above(left, levels=1 + _height(wanted)), left, wanted)
+            return tree.InstanceOf(token.start, self.above(left, levels=1 + height(wanted)), left, wanted)
         if token.text in ("and", "or"):
             return self.logic(left, token.text, power, token.start)
         if token.text == "between":
@@ -358,8 +358,3 @@ class Parser(Phrases):
 def _reads_tested(node: Node) -> bool:
     """Whether a form compares the value under test, as `!= x` does."""
     return isinstance(node, tree.Comparison) and isinstance(node.left, tree.Name) and node.left.name == TESTED
-
-
-def _height(wanted: tree.TypeOf) -> int:
-    """The Python frames that testing a value for a type takes."""
-    return 1 + 2 * max((_height(part) for part in wanted.parts()), default=0)

@@ -12,7 +12,7 @@ from engine.feel import mistakes, tree
 from engine.feel.cursor import Cursor
 from engine.feel.environment import FeelLimits
 from engine.feel.tree import Node
-from engine.feel.type_parser import Accepts, parse_type
+from engine.feel.type_parser import Accepts, height, parse_type
 
 _IF = "a condition is written if a then b else c"
 _FOR = "a loop is written for x in list return x + 1"
@@ -118,7 +118,7 @@ class Phrases(Cursor):
             self._external()
         body = self.expression()
         self.known.forget(outer)
-        depth = self.above(body, levels=2)
+        depth = self.above(body, levels=2 + max((height(kind) for kind in types if kind is not None), default=0))
         return tree.FunctionOf(token.start, depth, tuple(parameters), body, tuple(types))
 
     def _declared_type(self) -> tree.TypeOf:

@@ -58,6 +58,11 @@ def parse_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     return found
 
 
+def height(wanted: TypeOf) -> int:
+    """The Python frames that testing a value for a type takes."""
+    return 1 + 2 * max(map(height, wanted.parts()), default=0)
+
+
 def _one_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     start = cursor.token.start
     name = _built_in(cursor)
