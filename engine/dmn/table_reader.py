@@ -14,7 +14,7 @@ from engine.dmn.logic import Unfit
 from engine.dmn.source import CAMUNDA, Source, spaced
 from engine.dmn.table import Input, Output, Rule, Table, blocks
 from engine.dmn.types import Types
-from engine.feel import Expression, Value
+from engine.feel import Expression, FeelSyntaxError, Value, compile_unary_tests
 
 _ANYTHING: Final = frozenset(("", "-"))
 
@@ -83,12 +83,21 @@ class TableReader:
         return Input(column.get("id", ""), name, expression, convert, self._allowed(column, where))
 
     def _allowed(self, column: etree._Element, where: str) -> Expression | None:
-        """The tests of the values that an input may have; null where it may have any."""
-        element = self._source.child(column, "inputValues")
-        text = self._source.text(element)
-        if element is None or text in _ANYTHING:
+        """The tests of the values that are expected of an input; null where it may have any.
+
+        No rule depends on them, so that a list which is no FEEL refuses nothing.
+        """
+        text = self._source.text(self._source.child(column, "inputValues"))
+        if text in _ANYTHING:
             return None
-        return self._source.compiled(element, text, self._names, f"the list of input values of {where}", tests=True)
+        try:
+            return compile_unary_tests(text, names=self._names)
+        except FeelSyntaxError as error:
+            message = f"the list of input values of {where} is not valid FEEL: {error}"
+            self._source.add(
+                column, "feel-syntax", message, "Correct the list; until then any value is expected.", "warning"
+            )
+            return None
 
     def _input_name(self, column: etree._Element, number: int) -> str:
         label = spaced(column.get("label", "")) or self._source.text(self._source.child(column, "inputExpression"))

@@ -196,7 +196,7 @@ class Types:
         for _ in range(MAX_TYPE_LEVELS):
             if item is None or text:
                 break
-            text = self._source.text(self._source.child(item, "allowedValues"))
+            text = self._source.text(self._source.child(item, "typeConstraint", "allowedValues"))
             name = self._source.type_ref(item) or ""
             if not text and name and name not in self._items:
                 return self._allowed_values(name)

@@ -73,8 +73,9 @@ def test_listed_output_values_may_be_ranges() -> None:
     assert value(only(logic), n=0) == [15, 40, 3]
 
 
-def test_the_priority_may_come_from_the_type_of_the_output() -> None:
-    item = '<itemDefinition name="tLevel"><typeRef>string</typeRef><allowedValues><text>"b", "a"</text></allowedValues>'
+@pytest.mark.parametrize("constraint", ["allowedValues", "typeConstraint"])
+def test_the_priority_may_come_from_the_type_of_the_output(constraint: str) -> None:
+    item = f'<itemDefinition name="tLevel"><typeRef>string</typeRef><{constraint}><text>"b", "a"</text></{constraint}>'
     logic = table(["n"], [("level", "tLevel")], [["-", '"a"'], ["-", '"b"']], "PRIORITY")
     xml = definitions(f"{item}</itemDefinition>", decision("Answer", logic))
     assert value(parse_decisions(xml, "test.dmn").decisions["answer"], n=1) == "b"
@@ -93,9 +94,14 @@ def test_an_input_that_is_not_among_the_input_values_is_told_and_left_to_the_cel
     assert warnings(subject, tier="gold") == warnings(subject, tier=None) == []
 
 
-def test_input_values_that_are_no_feel_are_refused() -> None:
-    with pytest.raises(DefinitionInvalid, match="the list of input values of input column 1"):
-        with_input_values('"gold')
+def test_input_values_that_are_no_feel_are_told_and_not_used() -> None:
+    assert value(with_input_values("very good, bad"), tier="gold") == 1
+    assert warnings(with_input_values("very good, bad"), tier="else") == []
+    logic = table(["tier"], ["rate"], [["-", "2"]])
+    listed = "<inputValues><text>very good</text></inputValues></input>"
+    (problem,) = check_decisions(definitions(decision("Answer", logic.replace("</input>", listed))), "test.dmn")
+    assert (problem.rule, problem.severity) == ("feel-syntax", "warning")
+    assert "the list of input values of input column 1" in problem.message
 
 
 def test_a_table_without_rules_gives_null_or_the_default() -> None:
