@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from lxml import etree
 
@@ -152,4 +151,4 @@ def _wanted(source: Source) -> Iterator[_Wanted]:
 
 
 def _file_name(location: str) -> str:
-    return unquote(location.partition("#")[0].partition("?")[0]).rpartition("/")[2]
+    return location.partition("#")[0].partition("?")[0].replace("%20", " ").rpartition("/")[2]
