@@ -156,6 +156,8 @@ def to_json(value: Value) -> Any:
         return range_text(value, feel_text)
     if isinstance(value, Date | Time | DateTime | DaysTimeDuration | YearsMonthsDuration):
         return temporal_text(value)
+    if type(value) is Decimal and not value:
+        return abs(value)  # there is one zero only
     return value
 
 

@@ -135,19 +135,6 @@ class Expression:
             env.steps_left = limits.max_steps
         if self._frame_size:
             env.frame = [None] * self._frame_size
-        return self._settled(env)
-
-    def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
-        """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps."""
-        size = self._frame_size
-        env.frame = [None] * size if size else NO_FRAME
-        env.text = self.text
-        env.tested = tested
-        env.steps_left = env.limits.max_steps
-        return self._settled(env)
-
-    def _settled(self, env: Env) -> Value:
-        """The value in an environment that is made for it."""
         try:
             value = self._run(env)
             if type(value) is list or type(value) is dict:
@@ -156,9 +143,25 @@ class Expression:
         except LimitExceeded as limit:
             return env.warn(0, limit.cause)
         finally:
-            context = env.context
             if context is not None:
                 context.steps_spent += env.limits.max_steps - env.steps_left
+
+    def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
+        """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps."""
+        env.frame = [None] * self._frame_size if self._frame_size else NO_FRAME
+        env.text = self.text
+        env.tested = tested
+        env.steps_left = env.limits.max_steps
+        try:
+            value = self._run(env)
+            if type(value) is list or type(value) is dict:
+                measure(env, value)
+            return value
+        except LimitExceeded as limit:
+            return env.warn(0, limit.cause)
+        finally:
+            if env.context is not None:
+                env.context.steps_spent += env.limits.max_steps - env.steps_left
 
 
 def compile_wholly(

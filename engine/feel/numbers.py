@@ -20,6 +20,7 @@ from decimal import (
     DivisionByZero,
     InvalidOperation,
     Overflow,
+    Underflow,
 )
 
 from engine.feel.faults import FeelFault
@@ -46,7 +47,7 @@ D34 = Context(
     capitals=1,
     clamp=0,
     flags=[],
-    traps=[InvalidOperation, DivisionByZero, Overflow],
+    traps=[InvalidOperation, DivisionByZero, Overflow, Underflow],
 )
 
 
@@ -67,6 +68,8 @@ def decimal_result(operation: Callable[..., Decimal], *operands: Number | str) -
         raise FeelFault("division by zero") from error
     except Overflow as error:
         raise FeelFault("the number is too large") from error
+    except Underflow as error:
+        raise FeelFault("the number is too near to zero") from error
     except DecimalException as error:
         raise FeelFault("the operation has no numeric result") from error
 

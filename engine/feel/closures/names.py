@@ -12,7 +12,7 @@ from engine.feel.border import admit
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import UNTESTED, Env
 from engine.feel.faults import FeelFault
-from engine.feel.values import Run, Value
+from engine.feel.values import FeelFunction, Run, Value
 
 TESTED = "?"
 
@@ -170,26 +170,41 @@ def context_of(compilation: Compilation, node: tree.ContextOf, scope: Scope | No
     codes: list[Code] = []
     steps: list[tuple[str, int, Run]] = []
     for key, entry in node.entries:
-        code = compilation.compile(entry, inner)
-        slot = inner.slots.get(key, -1)
-        inner.slots[key] = slot if slot >= 0 else compilation.new_slot()
+        if isinstance(entry, tree.FunctionOf) and key not in inner.slots:
+            slot = compilation.new_slot()
+            code = _recursive(compilation.compile(entry, Scope(inner, {key: slot})), slot)
+        else:
+            code = compilation.compile(entry, inner)
+            slot = inner.slots[key] if key in inner.slots else compilation.new_slot()
+        inner.slots[key] = slot
         codes.append(code)
-        steps.append((key, inner.slots[key], code.run))
-    repeated = len(inner.slots) < len(steps)
+        steps.append((key, slot, code.run))
     position = node.position
+    if len(inner.slots) < len(steps):
+        compilation.remark(position, "a key stands twice in the context")
+        return Code(lambda env: env.warn(position, "a key stands twice in the context"), 1)
 
     def run(env: Env) -> Value:
-        if repeated:
-            return env.warn(position, "a key stands twice in the context")
         made: dict[str, Value] = {}
         frame = env.frame
         for key, slot, entry in steps:
             frame[slot] = made[key] = entry(env)
         return made
 
-    if repeated:
-        compilation.remark(position, "a key stands twice in the context")
-    elif all(code.constant for code in codes):
+    if all(code.constant for code in codes):
         values = {key: code.value for (key, _, _), code in zip(steps, codes, strict=True)}
         return compilation.folded(lambda env: values)
     return Code(run, 1 + sum(code.weight for code in codes))
+
+
+def _recursive(function: Code, slot: int) -> Code:
+    """A function that is an entry of a context: its body may call it by the key."""
+    made = function.run
+
+    def run(env: Env) -> Value:
+        value = made(env)
+        if type(value) is FeelFunction:
+            value.frame[slot] = value
+        return value
+
+    return Code(run, function.weight)
