@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import psycopg
 import pytest
@@ -546,9 +546,9 @@ def test_what_serves_stays_parsed_and_what_does_not_is_parsed_again_on_demand(
 ) -> None:
     parsed: list[str] = []
 
-    def counted(xml: bytes, stored: StoredDefinition) -> Part:
+    def counted(xml: bytes, imports: Mapping[str, bytes], stored: StoredDefinition) -> Part:
         parsed.append(stored.process_id)
-        return read(xml, stored)
+        return read(xml, imports, stored)
 
     read = linking._read
     monkeypatch.setattr(linking, "_read", counted)
