@@ -153,7 +153,8 @@ class Step:
                 value = self.logic.run(scope, evaluation)
                 given = [name for name in self.input_names if name in scope]
                 inputs = {name: VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
-            value = fitted(self.convert, value, self.where, evaluation)
+            if self.convert is not None:
+                value = fitted(self.convert, value, self.where, evaluation)
         except DecisionFailed as failed:
             raise DecisionFailed(f"{self.where}: {failed}") from None
         return EvaluatedDecision(self.id, self.name, inputs, hits, value)
