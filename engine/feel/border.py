@@ -223,9 +223,22 @@ def parse_json(env: Env, text: str) -> Value:
         value = json.loads(
             text, parse_float=lambda text: narrowed(Decimal(text)), parse_int=_json_int, parse_constant=_no_constant
         )
-    except (ValueError, ArithmeticError) as error:
+    except ValueError as error:
         raise FeelFault(f"not JSON: {error}") from error
+    except ArithmeticError as error:
+        raise FeelFault("a number of the JSON is out of range") from error
+    if "\\u" in text and not _has_characters(value):
+        raise FeelFault("not JSON: half a surrogate pair is no character")
     return admit(env, value)
+
+
+def _has_characters(value: Any) -> bool:
+    """Whether the strings of a value can be written as UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _nesting(text: str) -> int:

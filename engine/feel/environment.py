@@ -173,6 +173,11 @@ class Env:
         if length > 255:
             self.spend(length >> 8)
 
+    def compare_string(self, length: int) -> None:
+        """Pay for comparing a string of the caller, which may be of any length."""
+        if length > 255:
+            self.spend(length >> 8)
+
     def invoke(self, function: FeelFunction, arguments: list[Value], position: int) -> Value:
         """Call a function value; another number of arguments than it has parameters gives null and a warning."""
         if len(arguments) != len(function.parameters):

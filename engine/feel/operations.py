@@ -33,6 +33,9 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
     """FEEL's `=`: None for values of different kinds, otherwise deep equality."""
     if left is None or right is None:
         return left is right
+    if type(left) is str and type(right) is str:
+        env.compare_string(len(left))
+        return left == right
     kind = kind_of(left)
     if kind != kind_of(right):
         return None
@@ -107,8 +110,10 @@ def includes(interval: Range, value: Value) -> bool:
 def satisfies(env: Env, value: Value, test: Value) -> bool | None:
     """Whether `value` passes one unary test that was evaluated to `test`: a range, a list, or an equal value."""
     if isinstance(test, Range):
-        if value is None or isinstance(value, Range):
+        if isinstance(value, Range):
             return equals(env, value, test)
+        if type(value) is str:
+            env.compare_string(len(value))
         return includes(test, value)
     if isinstance(test, list) and not isinstance(value, list):
         env.check_list(len(test))
@@ -122,6 +127,8 @@ def satisfies(env: Env, value: Value, test: Value) -> bool | None:
 def member_matches(env: Env, value: Value, member: Value) -> bool:
     """Whether one element of a list of tests is equal to the value or is a range around it."""
     if isinstance(member, Range) and value is not None and not isinstance(value, Range):
+        if type(value) is str:
+            env.compare_string(len(value))
         try:
             return includes(member, value)
         except FeelFault:

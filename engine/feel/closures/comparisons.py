@@ -43,7 +43,7 @@ def _equality(left: Run, right: Run, wanted: bool, position: int) -> Run:
             if kind is int or kind is bool:
                 return (a == b) is wanted
             if kind is str:
-                env.steps_left -= len(a) >> 8  # type: ignore[arg-type]  # a str
+                env.compare_string(len(a))  # type: ignore[arg-type]  # a str
                 return (a == b) is wanted
         return _equal(env, position, a, b, wanted)
 
@@ -72,6 +72,8 @@ def _equality_to(left: Run, constant: str, wanted: bool, position: int) -> Run:
 
 def ordered(env: Env, position: int, a: Value, b: Value, holds: Order) -> bool | None:
     """Whether the order of `a` and `b` is the wanted one; null and a warning for values without an order."""
+    if type(a) is str:
+        env.compare_string(len(a))
     try:
         return holds(operations.compare(a, b), 0)
     except FeelFault as fault:

@@ -109,8 +109,8 @@ def iteration(compilation: Compilation, node: tree.For, scope: Scope | None) -> 
 
     step, weight = _nested(parts, body, turn)
     position = node.position
-    if len(parts) == 1 and parts[0][1] is None and not wants_partial:
-        return Code(_mapped(parts[0][0].run, parts[0][2], body, position), weight)
+    if len(parts) == 1 and not wants_partial:
+        return Code(_mapped(*parts[0], body, position), weight)
 
     def run(env: Env) -> Value:
         found: list[Value] = []
@@ -124,15 +124,15 @@ def iteration(compilation: Compilation, node: tree.For, scope: Scope | None) -> 
     return Code(run, weight)
 
 
-def _mapped(domain: Run, slot: int, body: Code, position: int) -> Run:
+def _mapped(domain: Code, end: Code | None, slot: int, body: Code, position: int) -> Run:
     """`for x in domain return body`, the most usual loop."""
-    body_run, weight = body.run, 1 + body.weight
+    first, last, body_run, weight = domain.run, None if end is None else end.run, body.run, 1 + body.weight
 
     def run(env: Env) -> Value:
         found: list[Value] = []
         frame = env.frame
         try:
-            for turn in _turns(env, domain(env)):
+            for turn in _turns(env, first(env)) if last is None else _span(env, first(env), last(env)):
                 env.steps_left -= weight
                 if env.steps_left < 0:
                     raise env.exhausted()

@@ -113,7 +113,7 @@ def _is(wanted: str, otherwise: Verdict) -> Verdict:
 def _value_test(expected: Run, position: int, whole_cell: bool) -> Verdict:
     def test(env: Env, value: Value) -> bool | None:
         wanted = expected(env)
-        if type(value) is type(wanted) and (type(value) is str or type(value) is int or type(value) is bool):
+        if type(value) is type(wanted) and (type(value) is int or type(value) is bool):
             return value == wanted
         if whole_cell and type(wanted) is bool and type(value) is not bool:
             return wanted
