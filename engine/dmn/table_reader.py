@@ -168,24 +168,25 @@ class TableReader:
             for number, (entry, output) in enumerate(zip(entries, outputs, strict=False), 1)
         ]
         rule_id = rule.get("id", "") or f"rule {row}"
-        hit = self._hit(row, rule_id, given, outputs)
+        hit = self._hit(rule, Rule(rule_id, row, (), tuple(given), None), outputs)
         return Rule(rule_id, row, tuple(tests), tuple(given), hit)
 
-    def _hit(self, row: int, rule_id: str, given: list[Expression | None], outputs: list[Output]) -> Hit | None:
+    def _hit(self, element: etree._Element, rule: Rule, outputs: list[Output]) -> Hit | None:
         """What the rule gives, where that is always the same: plain values that fit their types."""
         values: list[Value] = []
-        for entry, column in zip(given, outputs, strict=False):
+        for number, (entry, column) in enumerate(zip(rule.outputs, outputs, strict=False), 1):
             if entry is not None and not entry.is_constant:
-                return None
+                continue
             value = None if entry is None else entry.evaluate({})
             try:
                 fitted = value if column.convert is None else column.convert(value)
-            except Unfit:
-                return None
-            if isinstance(value, list | dict) or isinstance(fitted, list | dict):
-                return None
-            values.append(fitted)
-        return Hit(row, rule_id, tuple(values))
+            except Unfit as unfit:
+                message = f'rule {rule.row}, output column {number} "{column.name}": {unfit}: it fails when it matches'
+                self._source.add(element, "unfit-output", message, "Write a value of that type.", "warning")
+                continue
+            if not isinstance(value, list | dict) and not isinstance(fitted, list | dict):
+                values.append(fitted)
+        return Hit(rule.row, rule.id, tuple(values)) if len(values) == len(outputs) else None
 
     def _count(self, rule: etree._Element, row: int, found: int, wanted: int, what: str) -> None:
         if found != wanted:

@@ -71,6 +71,7 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     "unknown-element": (answer(LITERAL), "<novelty/>"),
     "unknown-name": (answer(LITERAL), KNOWLEDGE.format("", literal("outside"))),
     "unknown-type": (answer(LITERAL, kind="tGone"),),
+    "unfit-output": (answer(table(["n"], [("a", "number")], [["1", '"many"'], ["2", "3"]])),),
     "unquoted-text": (answer(table(["n"], ["a"], [["1", "red"]])),),
     "unreachable-rule": (answer(table(["n"], ["a"], [["> 1", "1"], ["> 1", "2"]], "FIRST")),),
 }
