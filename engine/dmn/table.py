@@ -5,7 +5,7 @@ Called by decisions and, for tables inside other logic, by boxed expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,11 +98,7 @@ class Table:
         """The table's value in a scope. Raises DecisionFailed."""
         env = evaluation.env(scope)
         values = tuple([self._input(column, env, evaluation) for column in self.inputs])
-        hits = []
-        for rule in self._matching(values, env, evaluation):
-            hits.append(rule.hit or Hit(rule.row, rule.id, self._outputs(rule, env)))
-            if self.policy_name == "FIRST":
-                break
+        hits = self._hits(values, env, evaluation)
         value = self.policy(self.columns, hits) if hits else self._default(env)
         return TableResult(value, values, tuple(hits))
 
@@ -119,22 +115,28 @@ class Table:
             evaluation.warn(column.expression.text, cause)
         return value
 
-    def _matching(self, values: tuple[Value, ...], env: Env, evaluation: Evaluation) -> Iterator[Rule]:
+    def _hits(self, values: tuple[Value, ...], env: Env, evaluation: Evaluation) -> list[Hit]:
         """The rules that match, in their order; as if each rule's cells were evaluated from left to right."""
+        evaluation.check()
+        hits: list[Hit] = []
         for rules, finder, cells in self.blocks:
             alive, pending = finder.candidates(values)
             visited = alive
             for _, some in pending:
                 visited |= some
             for place in places(visited):
-                bit = 1 << place
+                bit, rule = 1 << place, rules[place]
                 for column, some in pending:
                     if some & bit and cells[column][place].evaluate_in(env, values[column]) is not True:
                         break
                 else:
                     if alive & bit:
-                        yield rules[place]
-                evaluation.check()
+                        hits.append(rule.hit or Hit(rule.row, rule.id, self._outputs(rule, env)))
+                        if self.policy_name == "FIRST":
+                            return hits
+                if pending or rule.hit is None:
+                    evaluation.check()
+        return hits
 
     def _outputs(self, rule: Rule, env: Env) -> tuple[Value, ...]:
         given = []

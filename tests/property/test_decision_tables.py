@@ -55,6 +55,7 @@ def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -
     values = []
     for column in subject.inputs:
         values.append(column.expression.evaluate(variables, context))
+    evaluation.check()
     hits = []
     for rule in subject.rules:
         if all(test.evaluate(variables, context, values[column]) is True for column, test in rule.tests):
@@ -121,7 +122,8 @@ def test_the_index_gives_what_looking_at_each_cell_gives(data: st.DataObject) ->
 def test_the_steps_of_a_table_are_bounded_alike(data: st.DataObject) -> None:
     cells = st.sampled_from(["-", "1", "[0..2]", "sum(for i in 1..30 return i) > 0", "for i in 1..90 return i"])
     rules = data.draw(st.lists(st.tuples(cells, cells, st.sampled_from(["1", "sum(for i in 1..50 return i)"]))))
-    subject = only(table(["x", "y"], ["out"], rules, "COLLECT"))
+    inputs = ["x", data.draw(st.sampled_from(["y", "sum(for i in 1..60 return i)"]))]
+    subject = only(table(inputs, ["out"], rules, data.draw(st.sampled_from(["COLLECT", "FIRST"]))))
     assert subject.table is not None
     variables = data.draw(st.fixed_dictionaries({"x": VALUES, "y": VALUES}))
     assert_same(subject.table, variables, FeelLimits(max_steps=data.draw(st.integers(20, 300))))
