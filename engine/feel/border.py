@@ -42,7 +42,7 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     if depth > env.limits.max_value_depth:
         raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.steps_left -= 1
-    if (kind is dict or kind is list) and _as_it_is(env, value, depth):
+    if (kind is dict or kind is list) and _as_it_is(env, value, env.limits.max_value_depth - depth):
         return known
     if kind is list:
         return _admit_list(env, value, depth)
@@ -53,28 +53,27 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     return _admit_other(env, value, depth)
 
 
-def _as_it_is(env: Env, value: Any, depth: int) -> bool:
-    """Whether a list or dict surely needs no change; False where a closer look decides."""
+def _as_it_is(env: Env, value: Any, levels: int) -> bool:
+    """Whether a list or dict surely needs no change, nor the `levels` below it; False where a closer look decides."""
     env.steps_left -= 1 + (len(value) >> 3)
     if env.steps_left < 0:
         raise env.exhausted()
+    elements = value
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
                 return False
-        value = value.values()
-    for element in value:
+        elements = value.values()
+    for element in elements:
         kind = type(element)
         if kind is str or kind is bool or element is None:
             continue
         if kind is int:
             if -1_000_000_000 < element < 1_000_000_000 or -INT_LIMIT < element < INT_LIMIT:
                 continue
-        elif (kind is dict or kind is list) and depth < env.limits.max_value_depth:
-            if not _as_it_is(env, element, depth + 1):
-                return False
-            continue
-        return False
+            return False
+        if not ((kind is dict or kind is list) and levels and _as_it_is(env, element, levels - 1)):
+            return False
     return True
 
 
@@ -114,18 +113,14 @@ def _same(admitted: Value, original: Any) -> bool:
     return admitted is original or (type(admitted) is Decimal and type(original) is Decimal and admitted == original)
 
 
-def measure(env: Env, value: Value, depth: int = 0) -> None:
+def measure(env: Env, value: list[Value] | dict[str, Value], depth: int = 0) -> None:
     """Walk a result and pay for each element, so that no result is deeper or larger than the limits."""
-    if isinstance(value, list):
-        elements: Any = value
-    elif isinstance(value, dict):
-        elements = value.values()
-    else:
-        return
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a result nested deeper than {env.limits.max_value_depth} levels")
-    env.spend(1 + len(value))
-    for element in elements:
+    env.steps_left -= 1 + len(value)
+    if env.steps_left < 0:
+        raise env.exhausted()
+    for element in value if type(value) is list else value.values():  # type: ignore[union-attr]  # else a dict
         if type(element) is list or type(element) is dict:
             measure(env, element, depth + 1)
 

@@ -6,6 +6,7 @@ Called by `Compilation.compile` through the table of forms.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from engine.feel import operations, tree
 from engine.feel.closures.code import Code, Compilation, Scope
@@ -132,7 +133,12 @@ def _mapped(domain: Code, end: Code | None, slot: int, body: Code, position: int
         found: list[Value] = []
         frame = env.frame
         try:
-            for turn in _turns(env, first(env)) if last is None else _span(env, first(env), last(env)):
+            turns: Any = first(env)
+            if last is not None:
+                turns = _span(env, turns, last(env))
+            elif type(turns) is not list:
+                turns = _turns(env, turns)
+            for turn in turns:
                 env.steps_left -= weight
                 if env.steps_left < 0:
                     raise env.exhausted()

@@ -38,9 +38,13 @@ def literal(compilation: Compilation, node: tree.Literal, scope: Scope | None) -
 
 def arithmetic(compilation: Compilation, node: tree.Arithmetic, scope: Scope | None) -> Code:
     left, right = compilation.compile(node.left, scope), compilation.compile(node.right, scope)
-    run = _general(_OPERATIONS[node.operator], left.run, right.run, node.position)
-    if node.operator in _ON_NUMBERS:
-        run = _on_numbers(*_ON_NUMBERS[node.operator], _OPERATIONS[node.operator], left.run, right.run, node.position)
+    operation, position = _OPERATIONS[node.operator], node.position
+    if node.operator not in _ON_NUMBERS:
+        run = _general(operation, left.run, right.run, position)
+    elif type(right.value) is int or type(right.value) is Decimal:
+        run = _with_constant(*_ON_NUMBERS[node.operator], operation, left.run, right.value, position)
+    else:
+        run = _on_numbers(*_ON_NUMBERS[node.operator], operation, left.run, right.run, position)
     return compilation.folded(run, left, right)
 
 
@@ -71,6 +75,32 @@ def _on_numbers(
             except DecimalException:
                 pass  # the operation below finds the same and says why
         return attempt(env, position, operation, a, b)
+
+    return run
+
+
+def _with_constant(
+    on_integers: Callable[[int, int], int],
+    on_decimals: Callable[[Number, Number], Decimal],
+    operation: Operation,
+    left: Run,
+    right: Number,
+    position: int,
+) -> Run:
+    integral = type(right) is int
+
+    def run(env: Env) -> Value:
+        a = left(env)
+        if type(a) is int and integral:
+            result = on_integers(a, right)  # type: ignore[arg-type]  # integral
+            if -1_000_000_000 < result < 1_000_000_000 or -INT_LIMIT < result < INT_LIMIT:
+                return result
+        elif type(a) is int or type(a) is Decimal:
+            try:
+                return on_decimals(a, right)
+            except DecimalException:
+                pass  # the operation below finds the same and says why
+        return attempt(env, position, operation, a, right)
 
     return run
 
