@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
-from engine.dmn.logic import DecisionFailed
+from engine.dmn.logic import DecisionFailed, Unfit
 from engine.dmn.types import shown
 from engine.feel import EvaluationContext, Range, Value, compile_expression, kind_of
 from engine.feel.faults import FeelFault
@@ -127,10 +127,8 @@ def _aggregated(name: str, text: str) -> Policy:
         if result is None:
             culprit = next((hit for hit in hits if not isinstance(hit.outputs[0], int | Decimal)), hits[0])
             cause = context.warnings[0].cause if context.warnings else "there is no such value"
-            raise DecisionFailed(
-                f"{name} of the outputs of rules {rows(hits)}: {cause}; rule {culprit.row} gives"
-                f" {shown(culprit.outputs[0])}"
-            )
+            found = shown(culprit.outputs[0])
+            raise Unfit(f"{name} of the outputs of rules {rows(hits)}: {cause}; rule {culprit.row} gives {found}")
         return result
 
     return aggregate

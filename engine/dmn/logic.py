@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.errors import ConchError
-from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Range, Value
+from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Value
 from engine.feel.environment import Env
 
 Scope: TypeAlias = Mapping[str, Any]
@@ -21,8 +21,6 @@ Convert: TypeAlias = Callable[[Value], Value]
 STEPS_FACTOR: Final = 4
 # Levels that an invocation and each boxed expression around another add to the levels of the FEEL in it.
 INVOCATION_LEVELS: Final = 4
-# Stands in the frame of a function for an argument that a call leaves out; no value is this object.
-_NOT_GIVEN: Final = Range(None, None)
 BOXED_LEVELS: Final = 2
 MAX_NOTED: Final = 50
 
@@ -32,7 +30,7 @@ class DecisionFailed(ConchError):
 
 
 class Unfit(Exception):
-    """Internal: a value that its declared type does not take; the text says what was found and what is declared."""
+    """Internal: a value that its declared type, or an aggregator, does not take; the text says what was found."""
 
 
 class Noted(NamedTuple):
@@ -122,16 +120,6 @@ class Parameter:
     convert: Convert | None
 
 
-def fit(convert: Convert | None, value: Value, where: str) -> Value:
-    """The value as its declared type has it. Raises DecisionFailed where it does not fit."""
-    if convert is None:
-        return value
-    try:
-        return convert(value)
-    except Unfit as unfit:
-        raise DecisionFailed(f"{where}: {unfit}") from None
-
-
 def fitted(convert: Convert | None, value: Value, where: str, evaluation: Evaluation) -> Value:
     """The value as its declared type has it; null with a warning where it does not fit (DMN 1.5, 10.3.2.9.4)."""
     if convert is None:
@@ -151,9 +139,6 @@ def function_of(
     def body(env: Env) -> Value:
         arguments = {}
         for parameter, value in zip(parameters, env.frame, strict=True):
-            if value is _NOT_GIVEN:
-                evaluation.warn(name, f"`{name}` is called without its parameter `{parameter.name}`")
-                return None
             try:
                 arguments[parameter.name] = value if parameter.convert is None else parameter.convert(value)
             except Unfit as unfit:  # DMN 1.5, 10.3.2.13.2: then nothing is invoked
@@ -168,7 +153,7 @@ def function_of(
         body,
         0,  # `invoke` counts the levels, so that too many are a failure and not a null
         logic.weight,
-        [_NOT_GIVEN] * count,
+        [None] * count,
         scope,
         name,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.dmn.hit_policy import Hit, Outputs, Policy, value_of
-from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Scope, Unfit, fit
+from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Scope, Unfit
 from engine.dmn.rule_index import BLOCK, RuleIndex, places
 from engine.dmn.types import shown
 from engine.feel import Expression, Value
@@ -99,7 +99,11 @@ class Table:
         env = evaluation.env(scope)
         values = tuple([self._input(column, env, evaluation) for column in self.inputs])
         hits = self._hits(values, env, evaluation)
-        value = self.policy(self.columns, hits) if hits else self._default(env)
+        try:
+            value = self.policy(self.columns, hits) if hits else self._default(env, evaluation)
+        except Unfit as unfit:  # what an aggregator cannot take makes null (DMN 1.5, 10.3.2.10)
+            evaluation.warn(self.policy_name, str(unfit))
+            value = None
         return TableResult(value, values, tuple(hits))
 
     def _input(self, column: Input, env: Env, evaluation: Evaluation) -> Value:
@@ -131,34 +135,40 @@ class Table:
                         break
                 else:
                     if alive & bit:
-                        hits.append(rule.hit or Hit(rule.row, rule.id, self._outputs(rule, env)))
+                        hits.append(rule.hit or Hit(rule.row, rule.id, self._outputs(rule, env, evaluation)))
                         if self.policy_name == "FIRST":
                             return hits
                 if pending or rule.hit is None:
                     evaluation.check()
         return hits
 
-    def _outputs(self, rule: Rule, env: Env) -> tuple[Value, ...]:
+    def _outputs(self, rule: Rule, env: Env, evaluation: Evaluation) -> tuple[Value, ...]:
         given = []
         for column, entry in zip(self.outputs, rule.outputs, strict=True):
             value = None if entry is None else entry.evaluate_in(env)
             if column.convert is not None:
-                value = fit(column.convert, value, f"rule {rule.row}, output `{column.name}`")
+                value = self._fitted(column, value, f"rule {rule.row}", evaluation)
             given.append(value)
         return tuple(given)
 
-    def _default(self, env: Env) -> Value:
+    def _fitted(self, column: Output, value: Value, where: str, evaluation: Evaluation) -> Value:
+        """An output as its column declares it; null with a warning that names the rule where it does not fit."""
+        if column.convert is None:
+            return value
+        try:
+            return column.convert(value)
+        except Unfit as unfit:
+            evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
+            return None
+
+    def _default(self, env: Env, evaluation: Evaluation) -> Value:
         """The default outputs, null where there are none: also of a table that otherwise gives a list."""
         if all(column.default is None for column in self.outputs):
             return None
         given = [
             None
             if column.default is None
-            else fit(
-                column.convert,
-                column.default.evaluate_in(env),
-                f"the default of output `{column.name}`",
-            )
+            else self._fitted(column, column.default.evaluate_in(env), "the default", evaluation)
             for column in self.outputs
         ]
         return value_of(self.columns, given)

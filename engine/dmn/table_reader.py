@@ -181,7 +181,7 @@ class TableReader:
             try:
                 fitted = value if column.convert is None else column.convert(value)
             except Unfit as unfit:
-                message = f'rule {rule.row}, output column {number} "{column.name}": {unfit}: it fails when it matches'
+                message = f'rule {rule.row}, output column {number} "{column.name}": {unfit}: it is null'
                 self._source.add(element, "unfit-output", message, "Write a value of that type.", "warning")
                 continue
             if not isinstance(value, list | dict) and not isinstance(fitted, list | dict):

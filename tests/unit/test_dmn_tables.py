@@ -100,10 +100,15 @@ def test_collect_aggregates(aggregation: str, expected: int) -> None:
     assert len(result.matched_rule_ids) == 3
 
 
-def test_an_aggregator_over_what_it_cannot_add_fails_and_names_the_rule() -> None:
+@pytest.mark.parametrize("aggregation", ["SUM", "MIN", "MAX"])
+def test_an_aggregator_over_what_it_cannot_take_is_null_and_names_the_rule(aggregation: str) -> None:
     rows = [["-", "1"], ["-", '"a"']]
-    with pytest.raises(DecisionFailed, match=r"SUM of the outputs of rules 1 and 2.*rule 2 gives 'a'"):
-        evaluated(only(table(["n"], ["points"], rows, "COLLECT", "SUM")), n=1)
+    result = evaluated(only(table(["n"], ["points"], rows, "COLLECT", aggregation)), n=1)
+    assert result.value is None
+    assert result.matched_rule_ids == ("rule_1", "rule_2")
+    (warning,) = result.warnings
+    assert warning.cause.startswith(f"{aggregation} of the outputs of rules 1 and 2: ")
+    assert warning.cause.endswith("; rule 2 gives 'a'")
 
 
 @pytest.mark.parametrize("policy", ["UNIQUE", "FIRST", "ANY", "PRIORITY", "COLLECT", "RULE ORDER", "OUTPUT ORDER"])
@@ -181,10 +186,22 @@ def test_an_input_of_another_type_is_left_to_the_cells_with_a_warning() -> None:
     assert "6 is a number, where a string is declared" in context.warnings[0].cause
 
 
-def test_an_output_of_another_type_fails_and_says_where() -> None:
-    subject = only(table(["n"], [("points", "number")], [["-", '"many"']]))
-    with pytest.raises(DecisionFailed, match=r"rule 1, output `points`: 'many' is a string, where a number"):
-        evaluated(subject, n=1)
+def test_an_output_of_another_type_is_null_and_says_where() -> None:
+    subject = only(table(["n"], [("points", "number"), "why"], [["-", '"many"', '"x"']]))
+    result = evaluated(subject, n=1)
+    assert result.value == {"points": None, "why": "x"}
+    assert result.matched_rule_ids == ("rule_1",)
+    cause = "rule 1, output `points`: 'many' is a string, where a number is declared"
+    assert result.details()["warnings"] == [cause]
+
+
+def test_a_default_of_another_type_is_null_and_says_where() -> None:
+    logic = table(["n"], [("points", "number")], [["> 5", "1"]], defaults={"points": '"none"'})
+    result = evaluated(only(logic), n=1)
+    assert result.value is None
+    assert result.details()["warnings"] == [
+        "the default, output `points`: 'none' is a string, where a number is declared"
+    ]
 
 
 def test_output_texts_become_what_the_column_declares() -> None:
