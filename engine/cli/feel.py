@@ -20,13 +20,11 @@ from engine.feel import (
     EvaluationContext,
     Expression,
     FeelSyntaxError,
-    FeelValueError,
     Value,
     builtins,
     compile_expression,
     compile_unary_tests,
     kind_of,
-    to_json,
 )
 from engine.feel.functions.registry import Builtin
 from engine.settings import load_settings
@@ -38,15 +36,35 @@ Examples:
   conch feel 'attempt < limit and error.retryable' --vars '{"attempt": 1, "limit": 3, "error": {"retryable": true}}'
   conch feel 'date(at) + duration("P1M")' --vars '{at: @"2026-01-31"}'
   conch feel '[1..5], > 7' --unary --input 6
+  conch feel ' -' --unary --input 6                  a lone - is standard input
   conch feel - --vars @variables.json < expression.feel
   conch feel --functions
   conch feel --functions 'string join'
 """
 _FROM_JSON = compile_expression("from json(text)")
 _IN_A_LIST = compile_expression("string([value])")
+_TO_JSON = compile_expression("to json(value)")
 
 
-@click.command("feel", epilog=EPILOG)
+class _FeelCommand(click.Command):
+    """An expression may begin with a minus, as `-1` and `-x` do: no option of one dash but -h is one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        taking = {name for each in self.params if _takes_a_value(each) for name in each.opts}
+        for at, arg in enumerate(args):
+            if arg == "--":
+                break
+            if arg[:1] == "-" and arg[1:2] not in ("", "-") and arg != "-h" and (not at or args[at - 1] not in taking):
+                args = [*args[:at], *args[at + 1 :], "--", arg]
+                break
+        return super().parse_args(ctx, args)
+
+
+def _takes_a_value(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not parameter.is_flag
+
+
+@click.command("feel", epilog=EPILOG, cls=_FeelCommand)
 @click.argument("expression", required=False)
 @click.option(
     "--vars", "variables", metavar="CONTEXT", help="Variables: a JSON object or a FEEL context; @FILE reads it."
@@ -83,7 +101,7 @@ def command(
         raise click.UsageError("name an expression, or - for standard input; `conch feel --help` has examples")
     if tested is not None and not unary:
         raise click.UsageError("--input is the value that --unary tests are applied to; add --unary or use --vars")
-    text = sys.stdin.read().rstrip("\n") if expression == "-" else expression
+    text = _typed() if expression == "-" else expression
     text = text.removeprefix("=") if not unary else text
     context = trial_context(load_settings(config, os.environ).feel.limits, _instant(now))
     scope = _variables(variables, context)
@@ -97,6 +115,13 @@ def command(
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _typed() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"standard input is not UTF-8: {error}") from error
 
 
 def _instant(text: str | None) -> int | None:
@@ -162,19 +187,21 @@ def _compiled(text: str, unary: bool, scope: Mapping[str, Any], as_json: bool) -
 def _tell(compiled: Expression, value: Value, context: EvaluationContext, as_json: bool) -> None:
     reads = sorted(compiled.names - {"?"})
     warnings = list(dict.fromkeys((*compiled.remarks, *context.warnings)))
+    # Inside a list, a string shows its quotes and null its name.
+    in_a_list = _IN_A_LIST.evaluate({"value": value})
+    shown = in_a_list[1:-1] if isinstance(in_a_list, str) else kind_of(value)
     if as_json:
         document = {
             "result": _json(value),
+            "feel": shown,
             "type": kind_of(value),
             "reads": reads,
             "steps": context.steps_spent,
             "warnings": [{"line": each.line, "column": each.column, "cause": each.cause} for each in warnings],
         }
-        click.echo(orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return
-    # Inside a list, a string shows its quotes and null its name.
-    shown = _IN_A_LIST.evaluate({"value": value})
-    click.echo(shown[1:-1] if isinstance(shown, str) else kind_of(value))
+    click.echo(shown)
     click.echo(f"  type   {kind_of(value)}")
     if reads:
         click.echo(f"  reads  {', '.join(reads)}")
@@ -185,10 +212,9 @@ def _tell(compiled: Expression, value: Value, context: EvaluationContext, as_jso
 
 
 def _json(value: Value) -> Any:
-    try:
-        return to_json(value)
-    except FeelValueError:
-        return None  # a function; its type is told
+    """JSON with exact numbers; null for what holds a function."""
+    text = _TO_JSON.evaluate({"value": value})
+    return orjson.Fragment(text) if isinstance(text, str) else None
 
 
 def _indented(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from engine.feel.faults import LimitExceeded, place, pointed
+from engine.feel.faults import LimitExceeded, counted, place, pointed
 from engine.feel.values import FeelFunction, Value
 
 
@@ -182,7 +182,8 @@ class Env:
         """Call a function value; another number of arguments than it has parameters gives null and a warning."""
         if len(arguments) != len(function.parameters):
             count = len(function.parameters)
-            return self.warn(position, f"the function takes {count} arguments, not {len(arguments)}")
+            wanted = counted(count, "argument")
+            return self.warn(position, f"the function takes {wanted}, not {len(arguments)}")
         depth = self.depth + function.depth
         if depth > self.limits.max_call_depth:
             raise LimitExceeded(f"calls nested deeper than {self.limits.max_call_depth} levels")

@@ -45,6 +45,11 @@ def _width(text: str) -> int:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 element`, `2 elements`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class FeelFault(Exception):
     """Internal: one operation has no value; the evaluator turns it into null and a warning."""
 
@@ -94,4 +99,5 @@ class FeelSyntaxError(ValueError):
         message = f"line {self.line}, column {self.column}: expected {self.expected}, found {self.found}"
         if self.hint:
             message += f" ({self.hint})"
-        return f"{message}\n{pointed(self.text, self.position, self.opener)}"
+        shown = pointed(self.text, self.position, self.opener)
+        return f"{message}\n{shown}" if self.text.strip() else message

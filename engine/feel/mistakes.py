@@ -13,7 +13,7 @@ from engine.feel.lexer import KEYWORDS, Token
 MAX_FOUND = 40
 _STRAY = {
     "&&": "write 'and'",
-    "&": "write 'and'",
+    "&": "write 'and'; texts are joined by '+'",
     "||": "write 'or'",
     "|": "write 'or'",
     "!": "write not(...) or !=",
@@ -42,6 +42,7 @@ _STRAY |= {
 }
 _STRAY |= {"…": "write ..", "→": "write function(x) x + 1, without an arrow"}
 _GLUED = {
+    "??": "write get or else(a, b)",
     "==": "equality is a single =",
     "!==": "inequality is !=",
     "<>": "inequality is !=",
@@ -116,7 +117,7 @@ def found(token: Token) -> str:
     """What stands at the place of an error, in words."""
     if token.kind == "end":
         return "the end"
-    if len(token.text) == 1 and not token.text.isascii():
+    if len(token.text) == 1 and not (token.text.isascii() and token.text.isprintable()):
         name = unicode_name(token.text, "a sign without name").lower()
         shown = f"'{token.text}'" if token.text.isprintable() else f"U+{ord(token.text):04X}"
         return f"{shown} ({name})"
@@ -159,6 +160,8 @@ def sign(tokens: Sequence[Token], index: int) -> str:
 
 def missing_operand(tokens: Sequence[Token], index: int) -> str:
     """The hint where an expression should begin and does not."""
+    if len(tokens) == 1:
+        return "the text is empty"
     before, token, _ = _around(tokens, index)
     if before.text == ",":
         if token.text == ",":

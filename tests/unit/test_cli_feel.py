@@ -13,7 +13,7 @@ from engine.cli.feel import command
 from engine.feel import builtins
 
 
-def feel(*arguments: str, typed: str | None = None) -> Result:
+def feel(*arguments: str, typed: str | bytes | None = None) -> Result:
     return CliRunner().invoke(command, arguments, input=typed)
 
 
@@ -57,6 +57,29 @@ def test_variables_may_be_json_feel_or_a_file(tmp_path: Path) -> None:
 
 def test_an_expression_may_come_from_standard_input() -> None:
     assert feel("-", typed="1 +\n1\n").stdout.splitlines()[0] == "2"
+
+
+def test_an_expression_may_begin_with_a_minus() -> None:
+    assert told("-1")["result"] == -1
+    assert told("-x", "--vars", '{"x": 2}')["result"] == -2
+    assert told("--vars", '{"hours": 2}', "-hours")["result"] == -2
+    assert told("-5", "--unary", "--input", "-5")["result"] is True
+    assert feel("--vras", "{}", "1").exit_code == 2
+    assert feel("--help").stdout.startswith("Usage:")
+
+
+def test_what_is_typed_has_to_be_utf_8() -> None:
+    assert feel("-", typed=b"\xef\xbb\xbf1 + 1\r\n").stdout.splitlines()[0] == "2"
+    done = feel("-", typed=b"\xff")
+    assert done.exit_code == 2
+    assert "standard input is not UTF-8" in done.stderr
+
+
+def test_json_holds_exact_numbers_and_the_value_as_feel_writes_it() -> None:
+    document = json.loads(feel("{b: 0.10, a: 2**100}", "--json").stdout, parse_float=str)
+    assert document["result"] == {"b": "0.1", "a": 2**100}
+    assert document["feel"] == "{b:0.1, a:1267650600228229401496703205376}"
+    assert told("{f: function(x) x, n: 1}")["feel"] == "{f:function, n:1}"
 
 
 def test_unary_tests_are_applied_to_the_input() -> None:

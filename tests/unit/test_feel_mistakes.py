@@ -41,7 +41,7 @@ def refused(text: str) -> FeelSyntaxError:
         ("$x", 1, "'$'", "an expression", "a variable stands alone, without $"),
         ("a ? b : c", 3, "'?'", "an operator or the end", "write if a then b else c"),
         ("a?.b", 2, "'?'", "an operator or the end", "a.b is null where a is null: write a.b"),
-        ("a ?? b", 3, "'?'", "an operator or the end", "write if a then b else c"),
+        ("a ?? b", 3, "'?'", "an operator or the end", "write get or else(a, b)"),
         ("function(x) -> x", 13, "'->'", "an expression", "leave '->' out: function(x) x + 1"),
         ("x++", 3, "'+'", "an expression", "FEEL changes no variable: write + 1"),
         ("x -= 1", 4, "'='", "an expression", "FEEL changes no variable: write the new value alone"),
@@ -171,6 +171,36 @@ def test_an_external_function_that_is_no_feel_is_refused_where_it_is_wrong() -> 
 )
 def test_the_caret_stands_below_the_place(text: str, lines: list[str]) -> None:
     assert str(refused(text)).split("\n")[1:] == lines
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n"])
+def test_a_text_without_anything_in_it_is_told_in_one_line(text: str) -> None:
+    assert str(refused(text)).endswith("expected an expression, found the end (the text is empty)")
+
+
+def test_a_sign_that_cannot_be_seen_is_told_by_its_number() -> None:
+    assert refused("1 \x01 2").found == "U+0001 (a sign without name)"
+    assert refused("1 \u202e 2").found == "U+202E (right-to-left override)"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('"a" & "b"', "write 'and'; texts are joined by '+'"),
+    ],
+)
+def test_operators_of_other_languages_are_told_in_feel(text: str, hint: str) -> None:
+    assert refused(text).hint == hint
+
+
+def test_an_index_outside_a_list_says_where_counting_begins() -> None:
+    context = EvaluationContext()
+    compile_expression("[7][x]").evaluate({"x": 0}, context)
+    compile_expression("[7][x]").evaluate({"x": 2}, context)
+    assert [each.cause for each in context.warnings] == [
+        "index 0 is outside a list of 1 element; the first element has the index 1",
+        "index 2 is outside a list of 1 element",
+    ]
 
 
 def test_a_bracket_opened_on_another_line_is_named_with_its_line() -> None:

@@ -94,7 +94,7 @@ def test_arithmetic_and_comparison(text: str, expected: Any) -> None:
         ("for x in (< 3) return x", "without end"),
         ("(1)(2)", "cannot call a number"),
         ("unknown(2)", "cannot call a null"),
-        ("(function(a) a)(1, 2)", "takes 1 arguments"),
+        ("(function(a) a)(1, 2)", "takes 1 argument, not 2"),
         ("(function(a) a)(b: 1)", "has the parameters a"),
         ("{a: 1, a: 2}", "stands twice"),
     ],

@@ -20,7 +20,7 @@ def said(expression: Expression) -> list[tuple[int, str]]:
         (
             'substring("a")',
             9,
-            "substring: takes (string: string, start position: number, length?: number), found 1 arguments",
+            "substring: takes (string: string, start position: number, length?: number), found 1 argument",
         ),
         (
             'substring(text: "a", start: 1)',

@@ -130,7 +130,6 @@ def test_names_that_need_not_exist_are_only_possible() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "expected", "found", "hint"),
     [
-        ("", 1, 1, "an expression", "the end", ""),
         ("1 +", 1, 4, "an expression", "the end", "'+' needs a right side"),
         ("a b", 1, 3, "operator", "'b'", "back quotes"),
         ("1 +\n  * 2", 2, 3, "an expression", "'*'", "follow each other"),

@@ -11,7 +11,7 @@ from engine.feel import operations, tree
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.names import resolve
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault
+from engine.feel.faults import FeelFault, counted
 from engine.feel.functions.registry import BUILTINS, Builtin, Parameter, unchecked
 from engine.feel.functions.spelling import unknown_function
 from engine.feel.values import FeelFunction, Run, Value, kind_of
@@ -66,7 +66,7 @@ def _by_position(builtin: Builtin, count: int) -> tuple[Parameter, ...]:
         required = sum(not parameter.optional for parameter in signature)
         if required <= count <= len(signature):
             return signature[:count]
-    raise FeelFault(f"takes {_wanted(builtin)}, found {count} arguments")
+    raise FeelFault(f"takes {_wanted(builtin)}, found {counted(count, 'argument')}")
 
 
 def _wanted(builtin: Builtin) -> str:

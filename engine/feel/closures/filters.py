@@ -8,7 +8,7 @@ from __future__ import annotations
 from engine.feel import tree
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault
+from engine.feel.faults import FeelFault, counted
 from engine.feel.numbers import whole
 from engine.feel.values import Run, Value, is_number, kind_of
 
@@ -42,7 +42,8 @@ def element_at(elements: list[Value], index: Value) -> Value:
         raise FeelFault(f"an index is a whole number, found {kind_of(index)}")
     at = whole(index, "an index")
     if not at or abs(at) > len(elements):
-        raise FeelFault(f"index {at} is outside a list of {len(elements)} elements")
+        start = "" if at else "; the first element has the index 1"
+        raise FeelFault(f"index {at} is outside a list of {counted(len(elements), 'element')}{start}")
     return elements[at - 1 if at > 0 else at]
 
 

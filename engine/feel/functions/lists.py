@@ -10,7 +10,7 @@ from functools import cmp_to_key
 
 from engine.feel import operations
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault, LimitExceeded
+from engine.feel.faults import FeelFault, LimitExceeded, counted
 from engine.feel.functions.registry import builtin
 from engine.feel.values import FeelFunction, Value, is_number, kind_of
 
@@ -168,7 +168,7 @@ def index_of(env: Env, list: Elements, match: Value) -> Value:
 
 def _place(elements: Elements, position: int) -> int:
     if not position or abs(position) > len(elements):
-        raise FeelFault(f"position {position} is outside a list of {len(elements)} elements")
+        raise FeelFault(f"position {position} is outside a list of {counted(len(elements), 'element')}")
     return position - 1 if position > 0 else len(elements) + position
 
 
