@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.dmn import DecisionFailed
 from engine.dmn.hit_policy import AGGREGATORS, POLICIES, Hit, value_of
-from engine.dmn.logic import Evaluation, fit
+from engine.dmn.logic import Evaluation, Unfit
 from engine.dmn.rule_index import BLOCK
 from engine.dmn.table import Rule, Table, TableResult
 from engine.feel import DEFAULT_LIMITS, EvaluationContext, FeelLimits, Value
@@ -50,7 +50,7 @@ OUTPUTS = ["1", "2", "x", '"a"', "null", "[1]", "{a: y}", "sum(x)", "true", "2 *
 
 
 def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -> TableResult:
-    """What the table gives, cell by cell, rule by rule."""
+    """What a table whose columns declare no types gives, cell by cell, rule by rule."""
     context = evaluation.context
     values = []
     for column in subject.inputs:
@@ -59,28 +59,25 @@ def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -
     hits = []
     for rule in subject.rules:
         if all(test.evaluate(variables, context, values[column]) is True for column, test in rule.tests):
-            hits.append(Hit(rule.row, rule.id, tuple(_outputs(subject, rule, variables, context))))
+            hits.append(Hit(rule.row, rule.id, tuple(_outputs(rule, variables, context))))
             if subject.policy_name == "FIRST":
                 break
         evaluation.check()
     value: Value = None
     if hits:
-        value = subject.policy(subject.columns, hits)
+        try:
+            value = subject.policy(subject.columns, hits)
+        except Unfit as unfit:
+            evaluation.warn(subject.policy_name, str(unfit))
     elif any(column.default is not None for column in subject.outputs):
-        given = []
-        for column in subject.outputs:
-            default = None if column.default is None else column.default.evaluate(variables, context)
-            given.append(fit(column.convert, default, f"the default of output `{column.name}`"))
+        defaults = (column.default for column in subject.outputs)
+        given = [None if default is None else default.evaluate(variables, context) for default in defaults]
         value = value_of(subject.columns, given)
     return TableResult(value, tuple(values), tuple(hits))
 
 
-def _outputs(subject: Table, rule: Rule, variables: dict[str, Any], context: EvaluationContext) -> list[Value]:
-    given = []
-    for column, entry in zip(subject.outputs, rule.outputs, strict=True):
-        value = None if entry is None else entry.evaluate(variables, context)
-        given.append(fit(column.convert, value, f"rule {rule.row}, output `{column.name}`"))
-    return given
+def _outputs(rule: Rule, variables: dict[str, Any], context: EvaluationContext) -> list[Value]:
+    return [None if entry is None else entry.evaluate(variables, context) for entry in rule.outputs]
 
 
 def outcome(run: Any, variables: dict[str, Any], limits: FeelLimits) -> tuple[Any, Any]:
