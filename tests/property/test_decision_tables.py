@@ -11,7 +11,7 @@ from engine.dmn import DecisionFailed
 from engine.dmn.hit_policy import AGGREGATORS, POLICIES, Hit, value_of
 from engine.dmn.logic import Evaluation, Unfit
 from engine.dmn.rule_index import BLOCK
-from engine.dmn.table import Rule, Table, TableResult
+from engine.dmn.table import Output, Rule, Table, TableResult
 from engine.feel import DEFAULT_LIMITS, EvaluationContext, FeelLimits, Value
 from tests.dmn_builders import only, table
 
@@ -50,7 +50,7 @@ OUTPUTS = ["1", "2", "x", '"a"', "null", "[1]", "{a: y}", "sum(x)", "true", "2 *
 
 
 def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -> TableResult:
-    """What a table whose columns declare no types gives, cell by cell, rule by rule."""
+    """What a table whose inputs declare no types gives, cell by cell, rule by rule."""
     context = evaluation.context
     values = []
     for column in subject.inputs:
@@ -59,7 +59,7 @@ def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -
     hits = []
     for rule in subject.rules:
         if all(test.evaluate(variables, context, values[column]) is True for column, test in rule.tests):
-            hits.append(Hit(rule.row, rule.id, tuple(_outputs(rule, variables, context))))
+            hits.append(Hit(rule.row, rule.id, tuple(_outputs(subject, rule, variables, evaluation))))
             if subject.policy_name == "FIRST":
                 break
         evaluation.check()
@@ -70,14 +70,28 @@ def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -
         except Unfit as unfit:
             evaluation.warn(subject.policy_name, str(unfit))
     elif any(column.default is not None for column in subject.outputs):
-        defaults = (column.default for column in subject.outputs)
-        given = [None if default is None else default.evaluate(variables, context) for default in defaults]
+        given = []
+        for column in subject.outputs:
+            default = None if column.default is None else column.default.evaluate(variables, context)
+            given.append(_fitted(column, default, "the default", evaluation))
         value = value_of(subject.columns, given)
     return TableResult(value, tuple(values), tuple(hits))
 
 
-def _outputs(rule: Rule, variables: dict[str, Any], context: EvaluationContext) -> list[Value]:
-    return [None if entry is None else entry.evaluate(variables, context) for entry in rule.outputs]
+def _outputs(subject: Table, rule: Rule, variables: dict[str, Any], evaluation: Evaluation) -> list[Value]:
+    given = []
+    for column, entry in zip(subject.outputs, rule.outputs, strict=True):
+        value = None if entry is None else entry.evaluate(variables, evaluation.context)
+        given.append(_fitted(column, value, f"rule {rule.row}", evaluation))
+    return given
+
+
+def _fitted(column: Output, value: Value, where: str, evaluation: Evaluation) -> Value:
+    try:
+        return value if column.convert is None else column.convert(value)
+    except Unfit as unfit:
+        evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
+        return None
 
 
 def outcome(run: Any, variables: dict[str, Any], limits: FeelLimits) -> tuple[Any, Any]:
