@@ -10,6 +10,7 @@ import re
 from engine.feel.closures.code import ConstantTests
 from engine.feel.environment import FeelLimits
 from engine.feel.numbers import D34, decimal_result
+from engine.feel.operations import negate
 from engine.feel.values import Range, Value
 
 _CONSTANT = r'"[^"\\\ud800-\udfff]*"|-?[0-9]{1,15}(?:\.[0-9]{1,15})?'
@@ -71,4 +72,4 @@ def _literal(written: str) -> Value:
         return int(written)
     digits = written.lstrip("-")
     number = int(digits) if digits.isdigit() else decimal_result(D34.create_decimal, digits)
-    return -number if written[0] == "-" else number
+    return negate(number) if written[0] == "-" else number
