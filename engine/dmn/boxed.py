@@ -16,6 +16,7 @@ from engine.dmn.source import Source, spaced
 from engine.dmn.table_reader import TableReader
 from engine.dmn.types import Types
 from engine.feel import Expression, FeelSyntaxError, Value, compile_expression
+from engine.feel.functions import BUILTINS
 
 BOXED: Final = (
     "decisionTable",
@@ -263,15 +264,13 @@ class BoxedReader:
             told = f"{where}, argument `{name}`"
             logic = converted(self.inside(binding, names, told), self._types.of(parameter), told)
             bindings.append((f"argument {number}", logic))
-            arguments.append(f"`{name.replace('`', '')}`: `argument {number}`")
-        function = self._source.expression(callee, names, f"the function that {where} invokes")
-        if function is None:
-            return NOTHING
-        try:
-            call = compile_expression(f"({function.text})({', '.join(arguments)})", names=names)
-        except FeelSyntaxError as error:
-            message, remedy = f"{where} cannot be invoked: {error}", "Name the function, and each argument."
-            self._source.add(element, "invocation", message, remedy)
+            written = f"`{name.replace('`', '')}`: "
+            if any(each.startswith(written) for each in arguments):
+                message = f"{where} has two arguments of the name `{name}`"
+                self._source.add(element, "invocation", message, "Give each parameter one argument.")
+            arguments.append(f"{written}`argument {number}`")
+        call = self._call(callee, arguments, names, where)
+        if call is None:
             return NOTHING
 
         def run(scope: Scope, evaluation: Evaluation) -> Value:
@@ -280,6 +279,24 @@ class BoxedReader:
 
         bound = [name for name, _ in bindings]
         return over(run, [of_expression(call), *(logic for _, logic in bindings)], bound)
+
+    def _call(
+        self, callee: etree._Element, arguments: list[str], names: frozenset[str], where: str
+    ) -> Expression | None:
+        """The call of a function by its name, or of what an expression gives."""
+        told, text = f"the function that {where} invokes", spaced(self._source.text(callee))
+        if text not in names and text not in BUILTINS:
+            function = self._source.expression(callee, names, told)
+            if function is None:
+                return None
+            text = text if text.isidentifier() else f"({function.text})"
+        try:
+            compile_expression(f"f({', '.join(arguments)})")
+        except FeelSyntaxError as error:
+            message, remedy = f"{where} cannot be invoked: {error}", "Name the function, and each argument."
+            self._source.add(callee, "invocation", message, remedy)
+            return None
+        return self._source.compiled(callee, f"{text}({', '.join(arguments)})", names, told)
 
     def _part(self, element: etree._Element, kind: str, names: frozenset[str], where: str) -> Logic:
         child = self._source.child(element, kind)

@@ -59,7 +59,10 @@ def _turns(value: Value, evaluation: Evaluation) -> Value:
 
 
 def filtered(source: Logic, match: Logic) -> Run:
-    """The members for which `match` is true; it sees the member as `item`, and the member's entries by name."""
+    """The members for which `match` is true; it sees the member as `item`, and the member's entries by name.
+
+    An entry `item` hides the member (DMN 1.5, 10.3.2.5).
+    """
 
     def run(scope: Scope, evaluation: Evaluation) -> Value:
         value = source.run(scope, evaluation)
@@ -68,7 +71,7 @@ def filtered(source: Logic, match: Logic) -> Run:
         kept: list[Value] = []
         for member in _members(value, evaluation, match.weight):
             entries = member if isinstance(member, dict) else {}
-            if _verdict(match, {**scope, **entries, "item": member}, evaluation, "filter"):
+            if _verdict(match, {**scope, "item": member, **entries}, evaluation, "filter"):
                 kept.append(member)
         return kept
 

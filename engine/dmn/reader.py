@@ -133,7 +133,7 @@ class FileReader:
 
     def _read_knowledge(self, node: Node) -> Knowledge:
         where = f'business knowledge model "{node.name}"'
-        names = self._visible(node)
+        names = self._visible(node) | set(node.names)
         function = self._source.child(node.element, "encapsulatedLogic")
         if function is None:
             parameters: tuple[Parameter, ...] = ()
@@ -141,11 +141,13 @@ class FileReader:
         else:
             parameters, logic = self._boxed.function(function, names, where)
         logic = converted(logic, self._types.of_result(self._source.child(node.element, "variable")), where)
-        bound, prefixed = self._graph.bound(node, KNOWLEDGE, SERVICE), self._graph.prefixed(node)
+        own = tuple((name, node.id) for name in node.names)  # it may call itself
+        bound, prefixed = (*own, *self._graph.bound(node, KNOWLEDGE, SERVICE)), self._graph.prefixed(node)
         known = {parameter.name for parameter in parameters} | {name for name, _ in (*bound, *prefixed)} | set(BUILTINS)
         for name in sorted(logic.reads - known):
             message = f"{where} reads `{name}`, which is no parameter and nothing that it requires: it is null"
-            self._source.add(node.element, "unknown-name", message, "Make it a parameter.", "warning")
+            remedy = "Draw the requirement." if name in self._graph.required_names else "Make it a parameter."
+            self._source.add(node.element, "unknown-name", message, remedy, "warning")
         return Knowledge(node.id, node.name, parameters, logic, bound, prefixed)
 
     def _read_step(self, node: Node) -> Step:
@@ -156,12 +158,22 @@ class FileReader:
             logic = self._boxed.table(element, names).read() or NOTHING
         else:
             logic = self._boxed.read(element, node.element, names, f'decision "{node.name}"')
+        self._note_not_required(node, logic.reads() if isinstance(logic, Table) else logic.reads)
         convert = self._types.of(self._source.child(node.element, "variable"))
         if isinstance(logic, Table):
             inputs = tuple(column.name for column in logic.inputs)
         else:
             inputs = tuple(each.names[0] for each in self._graph.required(node, INPUT_DATA))
         return Step(node.id, node.name, logic, convert, inputs, self._bound(node), self._graph.prefixed(node))
+
+    def _note_not_required(self, node: Node, reads: frozenset[str]) -> None:
+        """Note the names of decisions, models and services that a decision reads without a line to them."""
+        for name in sorted(reads & self._graph.required_names - self._graph.visible(node) - set(node.names)):
+            message = (
+                f'decision "{node.name}" reads `{name}`, which the file declares and it does not require: it is null'
+            )
+            message += " unless a variable has that name"
+            self._source.add(node.element, "not-required", message, "Draw the requirement.", "warning")
 
     def _bound(self, node: Node) -> Bound:
         """What a decision sees by name; in an imported file also input data, which may be no variable of that name."""

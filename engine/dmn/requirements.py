@@ -79,6 +79,11 @@ class Requirements:
                 self._required |= each.graph._required
         self._required |= {node.id: self._found(node) for node in self._nodes.values()}
         self._order = self._sorted()
+        inputs = {name for node in self.of_kind(INPUT_DATA) for name in node.names}
+        kinds = (DECISION, KNOWLEDGE, SERVICE)
+        # The names of what can be read only where it is required.
+        self.required_names = frozenset(name for kind in kinds for node in self.of_kind(kind) for name in node.names)
+        self.required_names -= inputs
 
     def of_kind(self, kind: str) -> Iterator[Node]:
         """The nodes of a kind of this file, in document order."""
@@ -148,9 +153,13 @@ class Requirements:
                 yield from node.names
 
     def called_by(self, node: Node) -> set[str]:
-        """The ids of the knowledge models and services that a node calls, directly or through what it calls."""
+        """The ids of the knowledge models and services that a node calls, directly or through what it calls.
+
+        A decision service calls what its decisions call.
+        """
         seen: dict[str, Node] = {}
-        pending = self.required(node, KNOWLEDGE, SERVICE)
+        inside = (DECISION,) if node.kind == SERVICE else ()
+        pending = self.required(node, KNOWLEDGE, SERVICE, *inside)
         while pending:
             each = pending.pop()
             if each.id not in seen:

@@ -138,7 +138,8 @@ class Types:
                 return types, name[len(prefix) + 1 :]
             if not prefix and (types is None or name in types._items):
                 return (None, name) if types is None and name not in SIMPLE else (types or self, name)
-        space, _, local = name.rpartition(":")  # DMN 1.1: a name of XML
+        # DMN 1.1: a name of XML, not a type written in FEEL
+        space, _, local = ("", "", name) if "<" in name else name.rpartition(":")
         if space:
             namespace = element.nsmap.get(space)
             for _, imported, types in self._imported:
@@ -149,6 +150,8 @@ class Types:
     def _of_feel(self, plain: str, name: str, element: etree._Element) -> ItemType:
         if plain in SIMPLE:
             return Simple(SIMPLE[plain])
+        if plain.startswith("list<") and plain.endswith(">"):
+            return Collection(self.named(spaced(plain[5:-1]), element))
         if "<" in plain:
             try:
                 return Written(plain, compile_expression(f"value instance of {plain}"))

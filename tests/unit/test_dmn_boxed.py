@@ -153,3 +153,9 @@ def test_missing_variables_of_input_data_are_null() -> None:
     context = EvaluationContext()
     answer = parse_decisions(definitions(data, decision("Answer", literal("n = null"), ["Input:n"])), "test.dmn")
     assert answer.decisions["answer"].evaluate({}, context).value is True
+
+
+def test_a_boxed_filter_reads_an_entry_item_before_the_member() -> None:
+    members = literal("[{item: 5, a: 1}, {item: 1}, {a: 9}]")
+    logic = f"<filter><in>{members}</in><match>{literal('item = 5 or item = {a: 9}')}</match></filter>"
+    assert evaluated(only(logic)).value == [{"item": 5, "a": 1}, {"a": 9}]

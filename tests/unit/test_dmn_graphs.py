@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.dmn import DecisionFailed, parse_decisions
+from engine.dmn import DecisionFailed, check_decisions, parse_decisions
 from engine.errors import DefinitionInvalid
 from engine.feel import Date, EvaluationContext
 from tests.dmn_builders import decision, definitions, evaluated, literal, only, table, text
@@ -260,6 +260,51 @@ def test_a_decision_service_is_evaluated_from_variables() -> None:
     context = EvaluationContext()
     assert service.evaluate({"n": "two", "factor": 3}, context).value is None
     assert "'two' is a string, where a number is declared" in context.warnings[0].cause
+
+
+def test_a_service_as_a_decision_calls_the_models_that_its_decisions_require() -> None:
+    xml = definitions(
+        '<inputData id="n" name="n"/>',
+        knowledge("tenfold", literal("n * 10")),
+        decision("scaled", literal("tenfold(n)"), ["Input:n"], ["tenfold"]),
+        '<decisionService id="s" name="s"><outputDecision href="#scaled"/><inputData href="#n"/></decisionService>',
+    )
+    assert evaluated(parse_decisions(xml, "test.dmn").services["s"], n=4).value == 40
+
+
+def test_a_knowledge_model_may_call_itself_without_requiring_itself() -> None:
+    body = literal("if n <= 1 then 1 else n * factorial(n - 1)")
+    xml = definitions(knowledge("factorial", body), decision("answer", literal("factorial(5)"), knows=["factorial"]))
+    assert check_decisions(xml, "test.dmn") == []
+    assert value(xml, "answer") == 120
+
+
+@pytest.mark.parametrize("name", ["sum", "date", "string length", "substring", "now"])
+def test_a_declared_function_with_the_name_of_a_built_in_is_the_one_that_is_called(name: str) -> None:
+    own = knowledge("own", literal("[only, 1]"), "only").replace('name="own"', f'name="{name}"')
+    xml = definitions(
+        own,
+        decision("by position", literal(f"{name}(7)"), knows=["own"]),
+        decision("by name", literal(f"{name}(only: 7)"), knows=["own"]),
+        decision("by invocation", invocation(name, only="7"), knows=["own"]),
+    )
+    assert check_decisions(xml, "test.dmn") == []
+    for each in ("by_position", "by_name", "by_invocation"):
+        assert value(xml, each) == [7, 1]
+
+
+def test_a_built_in_may_be_invoked_by_a_boxed_invocation() -> None:
+    assert evaluated(only(invocation("string length", string='"abc"'))).value == 3
+    assert evaluated(only(invocation("substring", string='"abc"', start_position="2"))).value == "bc"
+
+
+def test_arguments_that_a_call_by_name_leaves_out_are_null() -> None:
+    model = knowledge("pair", literal("[a, b]"), "a b")
+    assert value(definitions(model, decision("answer", literal("pair(b: 1)"), knows=["pair"])), "answer") == [None, 1]
+    assert value(definitions(model, decision("answer", invocation("pair", a="1"), knows=["pair"])), "answer") == [
+        1,
+        None,
+    ]
 
 
 def test_a_service_that_calls_itself_through_its_decisions_fails_and_does_not_hang() -> None:

@@ -68,6 +68,7 @@ WARNINGS: dict[str, tuple[str, ...]] = {
     "empty-output": (answer(table([], ["a"], [[""]])),),
     "missing-id": (answer(LITERAL).replace(' id="answer"', "", 1),),
     "overlapping-rules": (answer(table(["n"], ["a"], [["[1..5]", "1"], ["> 3", "2"]])),),
+    "not-required": (decision("Other", LITERAL), answer(literal("Other + 1"))),
     "unknown-element": (answer(LITERAL), "<novelty/>"),
     "unknown-name": (answer(LITERAL), KNOWLEDGE.format("", literal("outside"))),
     "unknown-type": (answer(LITERAL, kind="tGone"),),
@@ -118,6 +119,13 @@ def test_a_wrong_output_is_named_by_rule_and_column() -> None:
 def test_a_service_without_an_output_decision_is_refused() -> None:
     problem = only_problem(answer(LITERAL), '<decisionService id="s" name="S"/>')
     assert (problem.rule, problem.element_id) == ("missing-output", "s")
+
+
+def test_two_arguments_of_one_name_are_refused() -> None:
+    binding = f'<binding><parameter name="n"/>{LITERAL}</binding>'
+    found = problems(answer(f"<invocation>{literal('abs')}{binding}{binding}</invocation>"))
+    assert "invocation" in [problem.rule for problem in found]
+    assert "two arguments of the name `n`" in found[0].message
 
 
 def test_an_argument_without_a_name_is_refused() -> None:
