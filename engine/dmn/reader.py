@@ -6,7 +6,8 @@ Called by the entry points of this package.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from lxml import etree
@@ -36,6 +37,22 @@ _DRAWN_ONLY: Final = frozenset(
         "DMNDI",
     )
 )
+
+
+_WORD: Final = re.compile(r"\w+")
+
+
+def _is_several_words(name: str) -> bool:
+    return " " in name and name.replace(" ", "").isidentifier()
+
+
+def _by_first_word(names: Iterable[str]) -> dict[str, list[tuple[str, frozenset[str]]]]:
+    """Names with all their words, by the first of them, which is empty where a name has only signs."""
+    found: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for name in names:
+        words = _WORD.findall(name)
+        found.setdefault(words[0] if words else "", []).append((name, frozenset(words)))
+    return found
 
 
 class Import(NamedTuple):
@@ -71,10 +88,11 @@ class FileReader:
         self._boxed = BoxedReader(source, self._types)
         self._note_what_means_nothing()
         self._graph: Requirements = Requirements(source, origin, [each.graph() for each in imports])
-        # Every name that the file itself declares. FEEL has to be told those of several words, and where something
-        # is required, also its name if that has operators in it.
+        # Every name that the file itself declares. FEEL has to be told what is required, entries with operators in
+        # their names, and names of several words, which may be variables.
         self.declared = frozenset((*self._graph.names(), *self._types.component_names))
-        self._words = frozenset(name for name in self.declared if name.replace(" ", "").isidentifier() and " " in name)
+        entries = frozenset(name for name in self._types.component_names if not name.isidentifier())
+        self._spoken = _by_first_word(entries | frozenset(filter(_is_several_words, self.declared)))
         self._steps: dict[str, Step] = {}
         self._called: dict[str, Knowledge] = {}
         self._decisions: dict[str, Decision] = {}
@@ -128,8 +146,11 @@ class FileReader:
                 self._source.add(element, "unknown-element", message, remedy, "warning")
 
     def _visible(self, node: Node) -> frozenset[str]:
-        components = {name for name in self._types.component_names if not name.isidentifier()}
-        return self._words | self._graph.visible(node) | components
+        """The names that FEEL has to be told for the logic of a node: of those that the file declares, what can occur
+        there, so that many names and many decisions do not multiply."""
+        words = frozenset(_WORD.findall(" ".join(node.element.itertext())))
+        occurring = {name for word in (*words, "") for name, parts in self._spoken.get(word, ()) if parts <= words}
+        return self._graph.visible(node) | occurring
 
     def _read_knowledge(self, node: Node) -> Knowledge:
         where = f'business knowledge model "{node.name}"'
