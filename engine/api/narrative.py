@@ -152,9 +152,19 @@ def _activity(fact: Fact, decisions: list[Fact], attempts: list[Fact]) -> Iterat
 
 def _work(name: str, decisions: list[Fact], attempts: list[Fact]) -> Iterator[str]:
     for each in decisions:
-        yield f"{name} chose {each.get('chosen') or 'nothing'}: {each['reason']}."
+        yield f"{name} chose {_chosen(each)}: {each['reason']}."
     for each in attempts:
         yield _attempt(name, each)
+
+
+def _chosen(decision: Fact) -> str:
+    """What was chosen in a word; a value of several parts is told by its kind."""
+    result = (decision.get("details") or {}).get("result")
+    if isinstance(result, Mapping):
+        return "an object"
+    if isinstance(result, list | tuple):
+        return f"a list of {len(result)}"
+    return str(decision.get("chosen") or "nothing")
 
 
 def _names(stored: StoredInstance) -> dict[int | None, str]:

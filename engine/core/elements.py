@@ -14,9 +14,11 @@ from engine.core import catching, containers, multi_instance
 from engine.core.activity import Activity, Caught
 from engine.core.evaluation import EvaluationFailed, event_name, holds, no_flow_holds, result
 from engine.core.jobs import start_job
-from engine.dmn import DecisionFailed
+from engine.dmn import Decision as DecisionLogic
+from engine.dmn import DecisionFailed, DecisionResult
 from engine.errors import Code
 from engine.feel import to_json
+from engine.feel.numbers import number_text
 from engine.records import Decision, Signal, Variables
 
 if TYPE_CHECKING:
@@ -208,18 +210,28 @@ def _business_rule_task(course: Course, activity: Activity) -> bool | None:
         value = to_json(decided.value)
     except (DecisionFailed, ValueError) as failure:
         return course.incident(activity, Code.DECISION_FAILED, f"{called.decision_id}: {failure}")
-    rules = ", ".join(decided.matched_rule_ids)
-    reason = f"matched {rules}" if rules else "evaluated; no rule matched"
-    said = Decision(called.decision_id, _short(value), reason, {**decided.details(), "result": value})
+    details = {**decided.details(), "result": value}
+    said = Decision(called.decision_id, _short(value), _reason(decision, decided), details)
     course.agenda.ledger.decided(activity, said)
     return course.complete(activity, {called.result_variable: value})
 
 
+def _reason(decision: DecisionLogic, decided: DecisionResult) -> str:
+    """The rules that matched, where there are any, and why there is no value, where there is none."""
+    rules = ", ".join(decided.matched_rule_ids)
+    reason = f"matched {rules}" if rules else "no rule matched" if decision.table else "evaluated"
+    if decided.value is None and decided.warnings:
+        reason += f"; null, first because: {decided.warnings[0].in_one_line()}"
+    return reason
+
+
 def _short(value: Any) -> str | None:
     """A decision's result in one word, where it is one."""
-    if isinstance(value, str | int | Decimal) and not isinstance(value, bool):
-        return str(value)
-    return {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Decimal):
+        return number_text(value)
+    return value if isinstance(value, str) else None
 
 
 def _user_task(course: Course, activity: Activity) -> bool | None:

@@ -84,7 +84,7 @@ class DecisionResult(NamedTuple):
                 for where, inputs, rules in self.noted
             ]
         if self.warnings:
-            told["warnings"] = [warning.cause for warning in self.warnings[:MAX_WARNINGS_TOLD]]
+            told["warnings"] = [warning.in_one_line() for warning in self.warnings[:MAX_WARNINGS_TOLD]]
         return told
 
 

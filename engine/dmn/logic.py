@@ -75,10 +75,10 @@ class Evaluation:
         if len(self.noted) < MAX_NOTED:
             self.noted.append(Noted(where, inputs, rules))
 
-    def warn(self, text: str, cause: str) -> None:
-        """Note what was odd about the text, for the caller's warnings."""
+    def warn(self, where: str, cause: str) -> None:
+        """Note what was odd outside of expressions, for the caller's warnings."""
         if len(self.context.warnings) < self.context.limits.max_warnings:
-            self.context.warnings.append(FeelWarning(text, 0, cause))
+            self.context.warnings.append(FeelWarning(where, -1, cause))
 
     def invoke(self, env: Env, logic: Logic, scope: Scope, name: str) -> Value:
         """Run the body of a function that the expression behind `env` calls.

@@ -113,10 +113,10 @@ class Table:
             try:
                 value = column.convert(value)
             except Unfit as unfit:
-                evaluation.warn(column.expression.text, f"input `{column.name}`: {unfit}")
+                evaluation.warn(f"input `{column.name}`", f"input `{column.name}`: {unfit}")
         if column.allowed is not None and value is not None and column.allowed.evaluate_in(env, value) is not True:
             cause = f"input `{column.name}`: {shown(value)} is none of the input values {column.allowed.text}"
-            evaluation.warn(column.expression.text, cause)
+            evaluation.warn(f"input `{column.name}`", cause)
         return value
 
     def _hits(self, values: tuple[Value, ...], env: Env, evaluation: Evaluation) -> list[Hit]:

@@ -14,8 +14,14 @@ from engine.feel.faults import LimitExceeded, counted, place, pointed
 from engine.feel.values import FeelFunction, Value
 
 
+_SHOWN_OF_EXPRESSION = 60
+
+
 class FeelWarning(NamedTuple):
-    """Why a part of an expression became null: the whole text, the offset in it, the reason."""
+    """Why a part became null: the whole expression, the offset in it, the reason.
+
+    Where a value outside of expressions is the matter, `expression` says in words which one, and the offset is -1.
+    """
 
     expression: str
     position: int
@@ -30,7 +36,17 @@ class FeelWarning(NamedTuple):
         return place(self.expression, self.position)[1]
 
     def __str__(self) -> str:
+        if self.position < 0:
+            return self.in_one_line()
         return f"line {self.line}, column {self.column}: {self.cause}\n{pointed(self.expression, self.position)}"
+
+    def in_one_line(self) -> str:
+        """The reason and its place, for lists: `cannot add number and null (line 1, column 3 of a + b)`."""
+        if self.position < 0 or not self.expression:
+            return self.cause if self.expression in self.cause else f"{self.expression}: {self.cause}"
+        text = " ".join(self.expression.split())
+        shown = text if len(text) <= _SHOWN_OF_EXPRESSION else text[:_SHOWN_OF_EXPRESSION] + "…"
+        return f"{self.cause} (line {self.line}, column {self.column} of {shown})"
 
 
 @dataclass(frozen=True, slots=True)

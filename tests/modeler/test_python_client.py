@@ -334,6 +334,10 @@ def test_a_decision_is_deployed_and_evaluated(client: Any, tmp_path: Path) -> No
     assert evaluated.output == "2.5"
     (rule,) = evaluated.evaluated_decisions[-1].matched_rules
     assert rule.rule_id == "large"
+    nothing = client.evaluate_decision(
+        data=of("DecisionEvaluationByID", decisionDefinitionId=decision.decision_definition_id, variables={})
+    )
+    assert "no variable 'amount'" in nothing.additional_properties["warnings"][0]["message"]
 
 
 def test_elements_and_variables_of_nested_scopes_are_told_apart(client: Any, deploy: Callable[..., Any]) -> None:

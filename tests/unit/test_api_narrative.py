@@ -80,6 +80,19 @@ def test_each_kind_of_step_has_its_words_and_what_only_passes_a_token_has_none()
     ]
 
 
+def test_what_a_decision_gave_is_told_by_its_kind_where_it_is_no_word() -> None:
+    def chosen(chosen: str | None, result: Any) -> str:
+        made = {"kind": "decision", "activity_instance_key": 7, "element_id": "choose", "reason": "matched rule_1"}
+        made |= {"decision": "limit", "chosen": chosen, "details": {"result": result}}
+        (line,) = (each for each in tell(instance(made, ended("choose", "BUSINESS_RULE_TASK", 7))) if "chose" in each)
+        return line
+
+    assert chosen(None, {"a": 1}) == "“Choose” chose an object: matched rule_1."
+    assert chosen(None, [1, 2]) == "“Choose” chose a list of 2: matched rule_1."
+    assert chosen(None, None) == "“Choose” chose nothing: matched rule_1."
+    assert chosen("gold", "gold") == "“Choose” chose gold: matched rule_1."
+
+
 def test_a_multi_instance_is_told_once_however_many_items_it_had() -> None:
     inside = ended("inside", "SERVICE_TASK", 20, scope_key=10)
     told = tell(instance(inside, *ITEMS, BODY))

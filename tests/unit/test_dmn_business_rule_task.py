@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.bpmn.spiff import Program
 from engine.dmn import parse_decisions
 from engine.records import DecisionMade, IncidentRaised
@@ -30,6 +32,36 @@ def test_the_value_becomes_the_result_variable_and_the_reason_a_fact() -> None:
     assert made.decision.details["inputs"] == {"tier": "gold"}
 
 
+def chosen(logic: str) -> tuple[str | None, str]:
+    """What the audit says was chosen by a task with that decision, and why."""
+    model = parse_decisions(definitions(decision("answer", logic)), "answer.dmn")
+    diagram = Diagram().start().decide("decide", "answer", "answer").end().path("started", "decide", "ended")
+    driven = Driven(Program(diagram.build(), decisions={"decide": model.decisions["answer"]}), {})
+    (made,) = driven.facts(DecisionMade)
+    return made.decision.chosen, made.decision.reason
+
+
+@pytest.mark.parametrize(
+    ("logic", "word"),
+    [("0.081 * 100", "8.1"), ("10 ** 30 + 0.5", f"1{'0' * 30}.5"), ("true", "true"), ('"a"', "a"), ("[1]", None)],
+)
+def test_what_was_chosen_is_told_in_a_word_where_there_is_one(logic: str, word: str | None) -> None:
+    assert chosen(literal(logic))[0] == word
+
+
+@pytest.mark.parametrize(
+    ("logic", "reason"),
+    [
+        (literal("1 + 1"), "evaluated"),
+        (literal("x + 1"), "evaluated; null, first because: no variable 'x' (line 1, column 1 of x + 1)"),
+        (table(["1"], ["r"], [["2", "3"]]), "no rule matched"),
+        (table(["1"], ["r"], [["1", "3"]]), "matched rule_1"),
+    ],
+)
+def test_the_reason_speaks_of_rules_where_there_are_rules(logic: str, reason: str) -> None:
+    assert chosen(logic)[1] == reason
+
+
 def test_a_decision_that_fails_is_an_incident_that_names_the_rules() -> None:
     driven = deciding("none")
     (raised,) = driven.facts(IncidentRaised)
@@ -48,7 +80,7 @@ GRAPH = definitions(
     "</decisionService>",
     decision(
         "answer",
-        literal("{tier: tier, size: sized(doubling(tokens)), odd: tokens + tier}"),
+        literal("{odd: tokens + tier, tier: tier, size: sized(doubling(tokens))}"),
         ["Decision:tier", "Input:tokens"],
         ["sized", "doubling"],
     ),
@@ -65,7 +97,10 @@ REASONS = {
             "rules": [{"row": 1, "id": "rule_1"}],
         },
     ],
-    "warnings": ["cannot add number and string"],
+    "warnings": [
+        "cannot add number and string (line 1, column 14 of "
+        "{odd: tokens + tier, tier: tier, size: sized(doubling(tokens…)"
+    ],
     "result": {"tier": "gold", "size": "small", "odd": None},
 }
 

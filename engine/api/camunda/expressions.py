@@ -51,7 +51,8 @@ def _evaluated(expression: str, variables: Mapping[str, Any], context: Evaluatio
         raise Rejected(Code.INVALID_ARGUMENT, f"expression: {error}") from None
     except FeelValueError as error:
         raise Rejected(Code.INVALID_ARGUMENT, f"expression: its value is no JSON: {error}") from None
-    return _said(expression, result, [warning.cause for warning in context.warnings])
+    warnings = dict.fromkeys((*compiled.remarks, *context.warnings))
+    return _said(expression, result, [warning.in_one_line() for warning in warnings])
 
 
 def _said(expression: str, result: object, warnings: list[str]) -> Response:
