@@ -202,7 +202,7 @@ class FunctionType:
         if not isinstance(value, FeelFunction):
             return f"{shown(value)} is a {kind_of(value)}, where a function is declared"
         found = len(value.parameters)
-        return "" if found == self._parameters else f"the function has {found} parameters, not {self._parameters}"
+        return "" if value.takes(self._parameters) else f"the function has {found} parameters, not {self._parameters}"
 
     def received(self, value: Value) -> Value:
         return conform(self, value)

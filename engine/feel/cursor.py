@@ -33,7 +33,8 @@ class Opener:
 class Cursor:
     """Tokens of a text, the brackets open at the present place, and the names of several tokens known there.
 
-    `members` are the names that any context of the text has had so far: a path may end in one of them.
+    `members` are the names that any context of the text has had so far: a path may end in one of them. `called` are the
+    names that the text has called so far.
     """
 
     def __init__(self, text: str, names: Collection[str], calls: Container[str], limits: FeelLimits) -> None:
@@ -49,6 +50,7 @@ class Cursor:
         self.calls = calls
         self.openers: list[Opener] = []
         self.nesting = 0
+        self.called: set[str] = set()
 
     def advance(self) -> Token:
         """Step over the present token and return it."""
@@ -154,13 +156,16 @@ class Cursor:
         return name
 
     def _called_tokens(self) -> int:
-        """The tokens of a built-in's name that begins here and is followed by `(`."""
+        """The tokens of a built-in's name that begins here and is followed by `(`, or by the end of an operand."""
         count = 0
         while count < MAX_CALLED_WORDS and self.peek(count).kind in _WORDS:
             count += 1
-        if count < 2 or self.peek(count).text != "(":
-            return 0
-        return count if joined(self.tokens, self.index, count) in self.calls else 0
+            ends = self.peek(count)
+            alone = ends.text == "instance" or ends.kind in ("symbol", "end")
+            if count > 1 and alone and joined(self.tokens, self.index, count) in self.calls:
+                # `date and time` that nothing calls is whether both are true.
+                return 0 if ends.text != "(" and count == 3 and self.peek().text == "and" else count
+        return 0
 
     def member_name(self) -> str:
         """Step over the name after a dot: a known one, a keyword, or all words that follow."""

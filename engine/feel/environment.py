@@ -196,6 +196,8 @@ class Env:
 
     def invoke(self, function: FeelFunction, arguments: list[Value], position: int) -> Value:
         """Call a function value; another number of arguments than it has parameters gives null and a warning."""
+        if function.native is not None:
+            return function.native.call(self, arguments, (), position)
         if len(arguments) != len(function.parameters):
             count = len(function.parameters)
             wanted = counted(count, "argument")

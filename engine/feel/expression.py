@@ -174,7 +174,7 @@ def compile_wholly(
     """The text by way of its tree. Raises FeelSyntaxError."""
     parser = Parser(text, names, BUILTINS, limits, types)
     node = parser.whole_unary_tests() if tests else parser.whole_expression()
-    compilation = Compilation(text, limits, _FORMS, frozenset(names))
+    compilation = Compilation(text, limits, _FORMS, frozenset(names), parser.called)
     code = compilation.compile(node, None)
     return Expression(compilation, code, node.depth)
 

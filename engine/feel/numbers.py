@@ -49,6 +49,8 @@ D34 = Context(
     flags=[],
     traps=[InvalidOperation, DivisionByZero, Overflow, Underflow],
 )
+# Wide enough for the whole quotient of the largest and the smallest number.
+_EXACT = Context(prec=12_500, Emin=-20_000, Emax=20_000, traps=[InvalidOperation, DivisionByZero])
 
 
 def _rounding_context(rounding: str) -> Context:
@@ -144,10 +146,10 @@ def modulo(dividend: Number, divisor: Number) -> Number:
         raise FeelFault("division by zero")
     if type(dividend) is int and type(divisor) is int:
         return dividend % divisor
-    remainder = decimal_result(D34.remainder, dividend, divisor)
+    remainder = decimal_result(_EXACT.remainder, dividend, divisor)
     if remainder and (remainder < 0) != (divisor < 0):
-        remainder = decimal_result(D34.add, remainder, divisor)
-    return remainder
+        remainder = decimal_result(_EXACT.add, remainder, divisor)
+    return decimal_result(D34.plus, remainder)
 
 
 def whole(value: Number, what: str) -> int:

@@ -318,6 +318,8 @@ class Parser(Phrases):
             if not self.separated(")", "arguments"):
                 break
         self.close(")")
+        if isinstance(callee, tree.Name | tree.Path):
+            self.called.add(callee.name)
         depth = self.above(callee, *arguments, levels=2)
         return tree.Call(token.start, depth, callee, tuple(arguments), tuple(names))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMonthsDuration
 
@@ -38,7 +38,7 @@ class Range:
 class FeelFunction:
     """A function value with what it captured where it was defined. Compared by identity.
 
-    `signature` is its type as far as its definition tells.
+    `signature` is its type as far as its definition tells. `native` is there for a built-in and takes its calls.
     """
 
     parameters: tuple[str, ...]
@@ -50,6 +50,24 @@ class FeelFunction:
     scope: Mapping[str, Any]
     text: str
     signature: TypeOf | None = None
+    native: Native | None = None
+
+    def takes(self, count: int) -> bool:
+        """Whether a call by position may have so many arguments."""
+        return len(self.parameters) == count if self.native is None else self.native.takes(count)
+
+
+class Native(Protocol):
+    """A built-in function as a value. `signatures` are the types of its parameter lists."""
+
+    @property
+    def signatures(self) -> tuple[TypeOf, ...]: ...
+
+    def takes(self, count: int) -> bool:
+        """Whether a call by position may have so many arguments."""
+
+    def call(self, env: Env, arguments: list[Value], names: tuple[str, ...], position: int) -> Value:
+        """The value of a call, by name where there are names; null and a warning where it has none."""
 
 
 _KINDS: dict[type, str] = {

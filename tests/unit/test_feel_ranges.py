@@ -162,7 +162,7 @@ def test_relations_with_points(text: str, expected: bool) -> None:
         ("includes(1, [1..5])", "'range' must be a range, found number"),
         ("during([1..5], 3)", "'range' must be a range, found number"),
         ("meets(1, [1..5])", "'range1' must be a range, found number"),
-        ("meets(point: 1, range: [1..5])", "has no parameters named point, range"),
+        ("meets(point: 1, range: [1..5])", "has no parameter 'point'"),
         ("before(1)", "takes (point1: point, point2: point) or (point: point, range: range)"),
         ("coincides(1, [1..1])", "cannot coincide"),
     ],

@@ -20,13 +20,13 @@ def said(expression: Expression) -> list[tuple[int, str]]:
         (
             'substring("a")',
             9,
-            "substring: takes (string: string, start position: number, length?: number), found 1 argument",
+            "substring: takes (string: string, start position: number, length?: number or null), found 1 argument",
         ),
         (
             'substring(text: "a", start: 1)',
             9,
-            "substring: has no parameters named text, start; "
-            "it takes (string: string, start position: number, length?: number)",
+            "substring: has no parameter 'text'; "
+            "it takes (string: string, start position: number, length?: number or null)",
         ),
         ('upper("a")', 0, "no function 'upper'; did you mean 'upper case'?"),
         ('uppercase("a")', 0, "no function 'uppercase'; did you mean 'upper case'?"),

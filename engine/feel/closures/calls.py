@@ -1,18 +1,17 @@
-"""Owns the closures of invocations: built-ins, function values, `is defined`.
+"""Owns the closures of invocations: which function a call means, arguments, `is defined`.
 Never implements a built-in.
 Called by `Compilation.compile` through the table of forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.feel import operations, tree
+from engine.feel.closures.built_ins import expect_functions, function_arguments, prepared
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.names import resolve
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault, counted
-from engine.feel.functions.registry import BUILTINS, Builtin, Parameter, unchecked
+from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import BUILTINS, Builtin
 from engine.feel.functions.spelling import unknown_function
 from engine.feel.values import FeelFunction, Run, Value, kind_of
 
@@ -24,6 +23,8 @@ def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code
         if callee.name == "is defined" and len(node.arguments) == 1:
             return Code(_defined(compilation, node.arguments[0], scope), 1 + node.depth)
         builtin = BUILTINS.get(callee.name)
+        if builtin is not None and callee.name in compilation.declared:
+            return _declared_call(compilation, builtin, node, scope)
         if builtin is not None:
             return _builtin_call(compilation, builtin, node, scope)
         if not items and callee.name not in compilation.declared:
@@ -32,123 +33,45 @@ def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code
 
 
 def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
+    expect_functions(compilation, *function_arguments(builtin, node))
     optional = builtin.name == "get or else"
     codes = [
         _optional(compilation, argument, scope) if optional and not place else compilation.compile(argument, scope)
         for place, argument in enumerate(node.arguments)
     ]
-    runs = [code.run for code in codes]
-    position = node.position
+    weight, position = 1 + sum(code.weight for code in codes), node.position
     try:
-        if node.names:
-            parameters, runs = _by_name(builtin, node.names, runs)
-        elif builtin.variadic and not runs:
-            raise FeelFault("needs an argument")
-        elif builtin.variadic:
-            return _finished(compilation, builtin, _variadic_call(builtin, runs, position), codes)
-        else:
-            parameters = _by_position(builtin, len(runs))
+        run = prepared(builtin, node.names, [code.run for code in codes], position)
     except FeelFault as fault:
-        cause = f"{builtin.name}: {fault.cause}"
+        cause = fault.cause
         compilation.remark(position, cause)
-        return Code(lambda env: env.warn(position, cause), 1 + sum(code.weight for code in codes))
-    return _finished(compilation, builtin, _checked_call(builtin, parameters, runs, position), codes)
+        return Code(lambda env: env.warn(position, cause), weight)
+    return compilation.folded(run, *codes) if builtin.pure else Code(run, weight)
 
 
-def _finished(compilation: Compilation, builtin: Builtin, run: Run, codes: Sequence[Code]) -> Code:
-    if builtin.pure:
-        return compilation.folded(run, *codes)
-    return Code(run, 1 + sum(code.weight for code in codes))
+def _declared_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
+    """A call of a variable that the caller declares under a built-in's name: where it holds no function, of the other.
 
-
-def _by_position(builtin: Builtin, count: int) -> tuple[Parameter, ...]:
-    for signature in builtin.signatures:
-        required = sum(not parameter.optional for parameter in signature)
-        if required <= count <= len(signature):
-            return signature[:count]
-    raise FeelFault(f"takes {_wanted(builtin)}, found {counted(count, 'argument')}")
-
-
-def _wanted(builtin: Builtin) -> str:
-    return " or ".join(usage.removeprefix(builtin.name) for usage in builtin.usage)
-
-
-def _nothing(env: Env) -> Value:
-    return None
-
-
-def _has(signature: tuple[Parameter, ...], names: tuple[str, ...]) -> bool:
-    given = set(names)
-    known = {parameter.name for parameter in signature}
-    required = {parameter.name for parameter in signature if not parameter.optional}
-    return required <= given <= known and len(given) == len(names)
-
-
-def _by_name(builtin: Builtin, names: tuple[str, ...], runs: list[Run]) -> tuple[tuple[Parameter, ...], list[Run]]:
-    given = dict(zip(names, runs, strict=True))
-    fitting = [signature for signature in builtin.signatures if _has(signature, names)]
-    # Two signatures may have the same names in another order, as before(point, range): the order written decides.
-    fitting.sort(
-        key=lambda signature: [parameter.name for parameter in signature if parameter.name in given] != [*names]
-    )
-    if fitting:
-        return fitting[0], [given.get(parameter.name, _nothing) for parameter in fitting[0]]
-    raise FeelFault(f"has no parameters named {', '.join(names)}; it takes {_wanted(builtin)}")
-
-
-def _checked_call(builtin: Builtin, parameters: tuple[Parameter, ...], runs: list[Run], position: int) -> Run:
-    implementation = builtin.implementation
-    checked = [
-        (place, parameter.check, parameter.name)
-        for place, (parameter, given) in enumerate(zip(parameters, runs, strict=True))
-        if parameter.check is not unchecked and given is not _nothing
-    ]
-
-    if len(runs) == 1 and len(checked) == 1:
-        return _call_of_one(builtin, parameters[0], runs[0], position)
+    So an input may be called `date` or `count` beside the function.
+    """
+    remarks = dict(compilation.remarks)
+    standard = _builtin_call(compilation, builtin, node, scope)
+    compilation.remarks = remarks
+    own = _value_call(compilation, node, scope)
+    own_run, standard_run, variable = own.run, standard.run, builtin.name
 
     def run(env: Env) -> Value:
-        values = [argument(env) for argument in runs]
         try:
-            for place, check, name in checked:
-                values[place] = check(env, values[place], name)
-            return implementation(env, *values)
-        except FeelFault as fault:
-            return env.warn(position, f"{builtin.name}: {fault.cause}")
+            is_function = isinstance(env.scope[variable], FeelFunction)
+        except KeyError:
+            is_function = False
+        return own_run(env) if is_function else standard_run(env)
 
-    return run
-
-
-def _call_of_one(builtin: Builtin, parameter: Parameter, argument: Run, position: int) -> Run:
-    implementation, check, name = builtin.implementation, parameter.check, parameter.name
-
-    def run(env: Env) -> Value:
-        value = argument(env)
-        try:
-            return implementation(env, check(env, value, name))
-        except FeelFault as fault:
-            return env.warn(position, f"{builtin.name}: {fault.cause}")
-
-    return run
-
-
-def _variadic_call(builtin: Builtin, runs: list[Run], position: int) -> Run:
-    implementation = builtin.implementation
-    if len(runs) == 1 and builtin.unwraps:
-        return _call_of_one(builtin, builtin.signatures[0][0], runs[0], position)
-
-    def run(env: Env) -> Value:
-        values = [argument(env) for argument in runs]
-        try:
-            env.check_list(len(values))
-            return implementation(env, values)
-        except FeelFault as fault:
-            return env.warn(position, f"{builtin.name}: {fault.cause}")
-
-    return run
+    return Code(run, own.weight)
 
 
 def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
+    expect_functions(compilation, node.callee, *node.arguments)
     callee = compilation.compile(node.callee, scope)
     codes = [compilation.compile(argument, scope) for argument in node.arguments]
     callee_run, runs, position, names = callee.run, [code.run for code in codes], node.position, node.names
@@ -158,6 +81,8 @@ def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None) 
         arguments = [argument(env) for argument in runs]
         if not isinstance(function, FeelFunction):
             return env.warn(position, f"cannot call a {kind_of(function)}")
+        if function.native is not None:
+            return function.native.call(env, arguments, names, position)
         if names:
             given = dict(zip(names, arguments, strict=True))
             if not given.keys() <= set(function.parameters) or len(given) < len(names):

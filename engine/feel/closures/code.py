@@ -5,7 +5,7 @@ Called by every module that compiles a form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -65,16 +65,22 @@ _NO_VARIABLES: dict[str, Any] = {}
 
 @dataclass(slots=True)
 class Compilation:
-    """One text being compiled. `declared` are the variables that the caller named, `remarks` what is surely wrong."""
+    """One text being compiled.
+
+    `declared` are the variables that the caller named, `called` the names that the text calls, `remarks` what is surely
+    wrong. `function_places` are where the name of a built-in may stand for the function itself.
+    """
 
     text: str
     limits: FeelLimits
     forms: dict[type[Node], Callable[[Compilation, Any, Scope | None], Code]]
     declared: frozenset[str] = frozenset()
+    called: Collection[str] = ()
     slot_count: int = 0
     names: set[str] = field(default_factory=set)
     possible_names: set[str] = field(default_factory=set)
     slots_read: set[int] = field(default_factory=set)
+    function_places: set[int] = field(default_factory=set)
     constant_tests: ConstantTests | None = None
     remarks: dict[FeelWarning, None] = field(default_factory=dict)
 

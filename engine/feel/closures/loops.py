@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.feel import operations, tree
+from engine.feel.closures.built_ins import expect_functions
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.types import declared, signature
 from engine.feel.environment import Env
@@ -75,6 +76,8 @@ def _bind(
     parts: list[tuple[Code, Code | None, int]] = []
     inner = Scope(scope, {})
     for iterator in iterators:
+        if isinstance(iterator.domain, tree.ListOf):
+            expect_functions(compilation, iterator.domain)
         domain = compilation.compile(iterator.domain, inner)
         end = compilation.compile(iterator.end, inner) if iterator.end is not None else None
         slot = compilation.new_slot()

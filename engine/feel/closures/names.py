@@ -9,9 +9,11 @@ from collections.abc import Hashable
 
 from engine.feel import operations, tree
 from engine.feel.border import admit
+from engine.feel.closures.built_ins import builtin_value, expect_functions
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import UNTESTED, Env
 from engine.feel.faults import FeelFault
+from engine.feel.functions.registry import BUILTINS
 from engine.feel.values import FeelFunction, Run, Value
 
 TESTED = "?"
@@ -24,8 +26,9 @@ def name(compilation: Compilation, node: tree.Name, scope: Scope | None) -> Code
     elif node.name == TESTED:
         run = read_tested(node.position)
     else:
-        (compilation.possible_names if items else compilation.names).add(node.name)
-        run = read_variable(node.name, node.position)
+        builtin = _builtin(compilation, node)
+        (compilation.possible_names if items or builtin else compilation.names).add(node.name)
+        run = read_variable(node.name, node.position) if builtin is None else _read_or_builtin(node, builtin)
     if slot is not None and items == [slot]:
         return Code(_read_item(slot, node.name))
     for item in reversed(items):
@@ -87,6 +90,32 @@ def read_variable(variable: str, position: int) -> Run:
         if kind is str or kind is bool or value is None or (kind is int and -1_000_000_000 < value < 1_000_000_000):
             return value  # type: ignore[no-any-return]  # one of the plain kinds
         return _admitted(env, variable, value, position, variable)
+
+    return run
+
+
+def _builtin(compilation: Compilation, node: tree.Name) -> FeelFunction | None:
+    """The built-in that a name means where it is no variable; none where a function is of no use."""
+    if node.name in compilation.declared or node.name not in BUILTINS:
+        return None
+    if node.position in compilation.function_places:
+        return builtin_value(node.name)
+    if " " in node.name:
+        compilation.remark(node.position, f"{node.name!r} is a function: call it with its arguments in brackets")
+    return None
+
+
+def _read_or_builtin(node: tree.Name, builtin: FeelFunction) -> Run:
+    """The closure of the name of a built-in: a variable of the caller's scope, else the function."""
+    variable = read_variable(node.name, node.position)
+    key = node.name
+
+    def run(env: Env) -> Value:
+        try:
+            env.scope[key]
+        except KeyError:
+            return builtin
+        return variable(env)
 
     return run
 
@@ -170,6 +199,8 @@ def context_of(compilation: Compilation, node: tree.ContextOf, scope: Scope | No
     codes: list[Code] = []
     steps: list[tuple[str, int, Run]] = []
     for key, entry in node.entries:
+        if key in compilation.called and not (isinstance(entry, tree.Name) and entry.name == key):
+            expect_functions(compilation, entry)
         if isinstance(entry, tree.FunctionOf) and key not in inner.slots:
             slot = compilation.new_slot()
             code = _recursive(compilation.compile(entry, Scope(inner, {key: slot})), slot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engine.feel import tree
+from engine.feel.closures.built_ins import expect_functions
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
@@ -28,6 +29,7 @@ _PARTS = {
 
 def instance_of(compilation: Compilation, node: tree.InstanceOf, scope: Scope | None) -> Code:
     """`instance of`; null where the type does not exist, or is a list, context, range or function without its parts."""
+    expect_functions(compilation, node.value)
     value = compilation.compile(node.value, scope)
     value_run, wanted = value.run, node.type
     unfit = _unfit(wanted)
@@ -103,6 +105,8 @@ def _context_conformance(entries: list[tuple[str, Conforms]]) -> Conforms:
 
 
 def _is_callable(function: FeelFunction, wanted: TypeOf) -> bool:
+    if function.native is not None:
+        return any(conforms_to(actual, wanted) for actual in function.native.signatures)
     actual = function.signature
     if actual is None:
         return len(function.parameters) == len(wanted.parameters)

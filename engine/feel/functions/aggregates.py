@@ -32,28 +32,31 @@ def _extreme(env: Env, elements: Elements, sign: int) -> Value:
         return min(found) if sign < 0 else max(found)
     env.spend(len(elements))
     best = elements[0]
-    operations.order_key(best)
-    for element in elements[1:]:
-        if operations.compare(element, best) * sign > 0:
-            best = element
+    try:
+        operations.order_key(best)
+        for element in elements[1:]:
+            if operations.compare(element, best) * sign > 0:
+                best = element
+    except FeelFault as fault:
+        raise FeelFault(f"'list' must hold values of one kind with an order: {fault.cause}") from fault
     return best
 
 
-@builtin("min", "list: list", variadic=True, about="The smallest element")
+@builtin("min", "list: list", variadic=True, each="c", about="The smallest element")
 def min_(env: Env, list: Elements) -> Value:
     return _extreme(env, list, -1)
 
 
-@builtin("max", "list: list", variadic=True, about="The largest element")
+@builtin("max", "list: list", variadic=True, each="c", about="The largest element")
 def max_(env: Env, list: Elements) -> Value:
     return _extreme(env, list, 1)
 
 
 def _numbers(elements: Elements) -> list[Number]:
     found: list[Number] = []
-    for element in elements:
+    for place, element in enumerate(elements, 1):
         if not is_number(element):
-            raise FeelFault(f"the list holds a {kind_of(element)}, not only numbers")
+            raise FeelFault(f"'list' must hold numbers, found {kind_of(element)} at position {place}")
         found.append(element)
     return found
 
@@ -65,21 +68,24 @@ def _total(elements: list[Number]) -> Number:
     return total
 
 
-@builtin("sum", "list: list", variadic=True, about="The sum of numbers or durations")
+@builtin("sum", "list: list", variadic=True, each="n", about="The sum of numbers or durations")
 def sum_(env: Env, list: Elements) -> Value:
     if not list:
         return None
     if isinstance(list[0], DaysTimeDuration | YearsMonthsDuration):
         env.spend(len(list))
         total: Value = list[0]
-        for element in list[1:]:
+        for place, element in enumerate(list[1:], 2):
+            if type(element) is not type(total):
+                wanted = f"each be a {kind_of(total)} like the first"
+                raise FeelFault(f"the elements of 'list' must {wanted}, found {kind_of(element)} at position {place}")
             total = operations.add(env, total, element)
         return total
     env.spend(len(list) >> 2)
     return _total(_numbers(list))
 
 
-@builtin("product", "list: list", variadic=True, about="The product of numbers")
+@builtin("product", "list: list", variadic=True, each="n", about="The product of numbers")
 def product(env: Env, list: Elements) -> Value:
     if not list:
         return None
@@ -90,7 +96,7 @@ def product(env: Env, list: Elements) -> Value:
     return result
 
 
-@builtin("mean", "list: list", variadic=True, about="The average of numbers or durations")
+@builtin("mean", "list: list", variadic=True, each="n", about="The average of numbers or durations")
 def mean(env: Env, list: Elements) -> Value:
     if not list:
         return None
@@ -101,6 +107,7 @@ def mean(env: Env, list: Elements) -> Value:
     "median",
     "list: list",
     variadic=True,
+    each="n",
     about="The middle of the ordered numbers, or the average of the two in the middle",
 )
 def median(env: Env, list: Elements) -> Value:
@@ -114,7 +121,13 @@ def median(env: Env, list: Elements) -> Value:
     return numbers.divide(numbers.add(ordered[middle - 1], ordered[middle]), 2)
 
 
-@builtin("mode", "list: list", variadic=True, about="The numbers that stand most often in the list, in ascending order")
+@builtin(
+    "mode",
+    "list: list",
+    variadic=True,
+    each="n",
+    about="The numbers that stand most often in the list, in ascending order",
+)
 def mode(env: Env, list: Elements) -> Value:
     env.spend(len(list))
     times = Counter(_numbers(list))
@@ -122,11 +135,17 @@ def mode(env: Env, list: Elements) -> Value:
     return [*sorted(number for number, count in times.items() if count == most)]
 
 
-@builtin("stddev", "list: list", variadic=True, about="The standard deviation of a sample of two or more numbers")
+@builtin(
+    "stddev",
+    "list: list",
+    variadic=True,
+    each="n",
+    about="The standard deviation of a sample of two or more numbers",
+)
 def stddev(env: Env, list: Elements) -> Value:
     sample = _numbers(list)
     if len(sample) < 2:
-        raise FeelFault("a standard deviation needs at least two numbers")
+        raise FeelFault(f"'list' must hold at least two numbers, found {len(sample)}")
     env.spend(2 * len(sample) + numbers.COSTLY_STEPS)
     average = numbers.divide(_total(sample), len(sample))
     squares: Number = 0
@@ -139,18 +158,23 @@ def stddev(env: Env, list: Elements) -> Value:
 
 def _three_valued(elements: Elements, deciding: bool) -> Value:
     unknown = False
+    strange: Value = None
     for element in elements:
         if element is deciding:
             return deciding
-        unknown = unknown or type(element) is not bool
+        if type(element) is not bool:
+            unknown = True
+            strange = element if strange is None else strange
+    if strange is not None:
+        raise FeelFault(f"'list' must hold booleans, found {kind_of(strange)}")
     return None if unknown else not deciding
 
 
-@builtin("all", "list: list", variadic=True, about="Whether every element is true")
+@builtin("all", "list: list", variadic=True, each="b", about="Whether every element is true")
 def all_(env: Env, list: Elements) -> Value:
     return _three_valued(list, False)
 
 
-@builtin("any", "list: list", variadic=True, about="Whether one element is true")
+@builtin("any", "list: list", variadic=True, each="b", about="Whether one element is true")
 def any_(env: Env, list: Elements) -> Value:
     return _three_valued(list, True)

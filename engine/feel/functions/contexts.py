@@ -25,11 +25,11 @@ def is_empty(env: Env, value: Value) -> Value:
 def _keys(env: Env, keys: Value) -> list[str]:
     path = keys if isinstance(keys, list) else [keys]
     if not 0 < len(path) <= env.limits.max_value_depth:
-        raise FeelFault(f"a list of keys has 1 to {env.limits.max_value_depth} elements")
+        raise FeelFault(f"'keys' must hold 1 to {env.limits.max_value_depth} keys, found {len(path)}")
     found: list[str] = []
     for key in path:
         if not isinstance(key, str):
-            raise FeelFault(f"a key is a string, found {kind_of(key)}")
+            raise FeelFault(f"a key must be a string, found {kind_of(key)}")
         found.append(key)
     return found
 
@@ -87,7 +87,7 @@ def context_merge(env: Env, contexts: list[Value]) -> Value:
     merged: Context = {}
     for context in contexts:
         if not isinstance(context, dict):
-            raise FeelFault(f"cannot merge a {kind_of(context)}")
+            raise FeelFault(f"'contexts' must hold contexts, found {kind_of(context)}")
         env.spend(1 + (len(context) >> 3))
         merged.update(context)
         if len(merged) > env.limits.max_list:
@@ -99,10 +99,15 @@ def context_merge(env: Env, contexts: list[Value]) -> Value:
 def context_of(env: Env, entries: list[Value]) -> Value:
     made: Context = {}
     for entry in entries:
-        if not isinstance(entry, dict) or not {"key", "value"} <= entry.keys():
-            raise FeelFault("an entry has 'key' and 'value'")
+        if not isinstance(entry, dict):
+            raise FeelFault(f"'entries' must hold contexts with 'key' and 'value', found {kind_of(entry)}")
+        missing = next((name for name in ("key", "value") if name not in entry), None)
+        if missing is not None:
+            raise FeelFault(f"'entries' must hold contexts with 'key' and 'value', found one without {missing!r}")
         key = entry["key"]
-        if not isinstance(key, str) or key in made:
-            raise FeelFault("the keys are different strings")
+        if not isinstance(key, str):
+            raise FeelFault(f"a key must be a string, found {kind_of(key)}")
+        if key in made:
+            raise FeelFault(f"the keys must be different strings, found {key[:40]!r} twice")
         made[key] = entry["value"]
     return made

@@ -13,7 +13,7 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.numbers import D34, DIGITS, decimal_result
-from engine.feel.values import Value, is_number, kind_of
+from engine.feel.values import Number, Value
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SEPARATORS = frozenset((" ", ",", "."))
@@ -28,17 +28,15 @@ def string(env: Env, value: Value) -> Value:
 
 @builtin(
     "number",
-    "from: any",
-    "from: string, grouping separator: any, decimal separator?: any",
+    "from: figure",
+    "from: string, grouping separator: string|null, decimal separator?: string|null",
     about="The number that a text writes, with its separators removed",
 )
-def number(env: Env, text: Value, *separators: Value) -> Value:
-    if is_number(text):
-        return text
+def number(env: Env, text: str | Number, grouping: str | None = None, point: str | None = None) -> Value:
     if not isinstance(text, str):
-        raise FeelFault(f"'from' must be a string or number, found {kind_of(text)}")
+        return text
     env.check_string(len(text))
-    text = _without_separators(text, *separators)
+    text = _without_separators(text, grouping, point)
     if len(text) > 10_000 or not _NUMBER.fullmatch(text):
         raise FeelFault(f"{text[:40]!r} is not a number")
     digits = text.lstrip("+-")
@@ -47,14 +45,16 @@ def number(env: Env, text: Value, *separators: Value) -> Value:
     return decimal_result(D34.create_decimal, text)
 
 
-def _without_separators(text: str, grouping: Value = None, point: Value = None) -> str:
+def _without_separators(text: str, grouping: str | None, point: str | None) -> str:
     if grouping is not None:
-        if not isinstance(grouping, str) or grouping not in _SEPARATORS:
-            raise FeelFault("a grouping separator is a space, a comma or a full stop")
+        if grouping not in _SEPARATORS:
+            wanted = "a space, a comma, a full stop or null"
+            raise FeelFault(f"'grouping separator' must be {wanted}, found {grouping[:40]!r}")
         text = text.replace(grouping, "")
     if point is not None:
-        if not isinstance(point, str) or point not in (",", ".") or point == grouping:
-            raise FeelFault("a decimal separator is a comma or a full stop, other than the grouping separator")
+        if point not in (",", ".") or point == grouping:
+            wanted = "a comma, a full stop or null, and not the grouping separator"
+            raise FeelFault(f"'decimal separator' must be {wanted}, found {point[:40]!r}")
         text = text.replace(point, ".")
     return text
 

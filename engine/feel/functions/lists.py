@@ -32,9 +32,9 @@ def list_contains(env: Env, list: Elements, element: Value) -> Value:
 
 def _joined(env: Env, lists: Elements) -> Elements:
     joined: Elements = []
-    for part in lists:
+    for place, part in enumerate(lists, 1):
         if part is None:
-            raise FeelFault("one of the lists is null")
+            raise FeelFault(f"argument {place} must be a list, found null")
         elements = part if isinstance(part, list) else [part]
         env.spend(1 + (len(elements) >> 3))
         joined.extend(elements)
@@ -133,26 +133,41 @@ def duplicate_values(env: Env, list: Elements) -> Value:
     return _parted(env, list)[1]
 
 
-@builtin("sort", "list: list, precedes?: function", about="The list in the order of `precedes`, else ascending")
+@builtin("sort", "list: list, precedes?: function|null", about="The list in the order of `precedes`, else ascending")
 def sort(env: Env, list: Elements, precedes: FeelFunction | None = None) -> Value:
     if precedes is None:
         return _ascending(env, list)
-    if len(precedes.parameters) != 2:
-        raise FeelFault("'precedes' must be a function of two parameters")
+    _check_of_two(precedes, "precedes")
+
+    def precede(left: Value, right: Value) -> bool:
+        return _verdict(env, precedes, "precedes", left, right)
 
     def order(left: Value, right: Value) -> int:
-        if env.invoke(precedes, [left, right], 0) is True:
-            return -1
-        return 1 if env.invoke(precedes, [right, left], 0) is True else 0
+        return -1 if precede(left, right) else int(precede(right, left))
 
     return sorted(list, key=cmp_to_key(order))
+
+
+def _check_of_two(function: FeelFunction, name: str) -> None:
+    if not function.takes(2):
+        raise FeelFault(f"'{name}' must be a function of two parameters, found one of {len(function.parameters)}")
+
+
+def _verdict(env: Env, function: FeelFunction, name: str, left: Value, right: Value) -> bool:
+    verdict = env.invoke(function, [left, right], 0)
+    if type(verdict) is not bool:
+        raise FeelFault(f"'{name}' must give true or false, found {kind_of(verdict)}")
+    return verdict
 
 
 def _ascending(env: Env, elements: Elements) -> Elements:
     """Sorted by the order of their kind. Raises FeelFault for elements without a common order."""
     env.spend(2 * len(elements))
-    for element in elements:
-        operations.compare(element, elements[0])
+    try:
+        for element in elements:
+            operations.compare(element, elements[0])
+    except FeelFault as fault:
+        raise FeelFault(f"'list' must hold values of one kind with an order: {fault.cause}") from fault
     return sorted(elements, key=operations.order_key)
 
 
@@ -174,13 +189,13 @@ def _place(elements: Elements, position: int) -> int:
 
 @builtin(
     "sublist",
-    "list: list, start position: position, length?: position",
+    "list: list, start position: position, length?: position|null",
     about="The elements from a position on, a negative one counted from the end",
 )
 def sublist(env: Env, list: Elements, start: int, length: int | None = None) -> Value:
     first = _place(list, start)
-    if length is not None and length < 0:
-        raise FeelFault("the length is negative")
+    if length is not None and length < 1:
+        raise FeelFault(f"'length' must be at least 1, found {length}")
     return list[first:] if length is None else list[first : first + length]
 
 
@@ -208,15 +223,8 @@ def list_replace(env: Env, list: Elements, where: int | FeelFunction, new_item: 
     if isinstance(where, int):
         place = _place(list, where)
         return [*list[:place], new_item, *list[place + 1 :]]
-    if len(where.parameters) != 2:
-        raise FeelFault("'match' must be a function of two parameters")
-    replaced: Elements = []
-    for element in list:
-        matches = env.invoke(where, [element, new_item], 0)
-        if type(matches) is not bool:
-            raise FeelFault(f"'match' must give true or false, found {kind_of(matches)}")
-        replaced.append(new_item if matches else element)
-    return replaced
+    _check_of_two(where, "match")
+    return [new_item if _verdict(env, where, "match", element, new_item) else element for element in list]
 
 
 @builtin("partition", "list: list, size: position", about="The list cut into lists of a size", origin="Camunda")

@@ -11,17 +11,13 @@ from engine.feel.functions.registry import builtin
 from engine.feel.values import Range, Value, kind_of
 
 
-@builtin("not", "negand: any", about="The opposite of a boolean; null for null")
-def not_(env: Env, negand: Value) -> Value:
-    if type(negand) is bool:
-        return not negand
-    if negand is None:
-        return None
-    raise FeelFault("the argument is neither true nor false")
+@builtin("not", "negand: boolean|null", about="The opposite of a boolean; null for null")
+def not_(env: Env, negand: bool | None) -> Value:
+    return None if negand is None else not negand
 
 
-@builtin("is", "value1?: any, value2?: any", about="Whether two values are the same one, of one kind, zone included")
-def is_(env: Env, value1: Value = None, value2: Value = None) -> Value:
+@builtin("is", "value1: any, value2: any", about="Whether two values are the same one, of one kind, zone included")
+def is_(env: Env, value1: Value, value2: Value) -> Value:
     return _same(env, value1, value2, 0)
 
 

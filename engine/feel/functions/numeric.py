@@ -70,13 +70,15 @@ def round_half_down(env: Env, n: Number, scale: int | None = None) -> Value:
     "modulo", "dividend: number, divisor: number", about="The remainder of a division, with the sign of the divisor"
 )
 def modulo(env: Env, dividend: Number, divisor: Number) -> Value:
+    if divisor == 0:
+        raise FeelFault("'divisor' must not be 0")
     return numbers.modulo(dividend, divisor)
 
 
 @builtin("sqrt", "number: number", about="The square root")
 def sqrt(env: Env, number: Number) -> Value:
     if number < 0:
-        raise FeelFault("a negative number has no square root")
+        raise FeelFault(f"'number' must not be negative, found {numbers.number_text(number)}")
     return numbers.narrowed(numbers.decimal_result(numbers.D34.sqrt, Decimal(number)))
 
 
@@ -89,7 +91,7 @@ def exp(env: Env, number: Number) -> Value:
 @builtin("log", "number: number", about="The natural logarithm")
 def log(env: Env, number: Number) -> Value:
     if number <= 0:
-        raise FeelFault("only a positive number has a logarithm")
+        raise FeelFault(f"'number' must be positive, found {numbers.number_text(number)}")
     env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.ln, Decimal(number))
 
@@ -105,9 +107,15 @@ def abs_(env: Env, n: Number | DaysTimeDuration | YearsMonthsDuration) -> Value:
 
 @builtin("odd", "number: number", about="Whether a whole number is odd")
 def odd(env: Env, number: Number) -> Value:
-    return numbers.whole(number, "the number") % 2 == 1
+    return _parity(number) == 1
 
 
 @builtin("even", "number: number", about="Whether a whole number is even")
 def even(env: Env, number: Number) -> Value:
-    return numbers.whole(number, "the number") % 2 == 0
+    return _parity(number) == 0
+
+
+def _parity(number: Number) -> int:
+    # Beyond 34 digits a number is a multiple of ten.
+    wide = isinstance(number, Decimal) and number.adjusted() >= numbers.DIGITS
+    return 0 if wide else numbers.whole(number, "'number'") % 2

@@ -12,7 +12,7 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
 from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
-from engine.feel.values import Value, kind_of
+from engine.feel.values import Value
 
 # Steps that compiling any pattern takes, beside those for its size, and finding one wrong, however late. An escape may
 # stand for hundreds of ranges of characters.
@@ -38,23 +38,13 @@ class _Paid(Meter):
         self.env.spend(min(self.most, self.most - self.left))
 
 
-def _flags(flags: Value) -> str:
-    if isinstance(flags, list) and len(flags) == 1:
-        flags = flags[0]
-    if flags is None:
-        return ""
-    if not isinstance(flags, str):
-        raise FeelFault(f"'flags' must be a string, found {kind_of(flags)}")
-    return flags
-
-
 @builtin(
     "matches",
-    "input: string, pattern: string, flags?: any",
+    "input: string, pattern: string, flags?: string|null",
     about="whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
 )
-def matches(env: Env, input: str, pattern: str, flags: Value = None) -> Value:
-    program = _compiled(env, pattern, _flags(flags))
+def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Value:
+    program = _compiled(env, pattern, flags or "")
     if program.literal:
         return program.literal in input
     with _Paid(env) as meter:
@@ -63,11 +53,11 @@ def matches(env: Env, input: str, pattern: str, flags: Value = None) -> Value:
 
 @builtin(
     "replace",
-    "input: string, pattern: string, replacement: string, flags?: any",
+    "input: string, pattern: string, replacement: string, flags?: string|null",
     about="the text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
 )
-def replace(env: Env, input: str, pattern: str, replacement: str, flags: Value = None) -> Value:
-    named = _flags(flags)
+def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | None = None) -> Value:
+    named = flags or ""
     with _Paid(env) as meter:
         program = _consuming(env, pattern, named, meter)
         template: Template = [replacement] if "q" in named else _template(replacement, program.groups)

@@ -213,8 +213,8 @@ def _parsed(env: Env, tokens: list[Token]) -> Range:
         raise FeelFault("a range has at least one end")
     if (start is None and start_included) or (end is None and end_included):
         raise FeelFault("an end without a value is open: write ( or )")
-    if start is not None and end is not None:
-        operations.compare(start, end)
+    if start is not None and end is not None and operations.compare(start, end) > 0:
+        raise FeelFault("it ends before it starts")
     return Range(start, end, start_included, end_included)
 
 

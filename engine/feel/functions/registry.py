@@ -29,6 +29,11 @@ class Parameter:
     optional: bool
     kind: str = "any"
 
+    @property
+    def takes_null(self) -> bool:
+        """Whether null fits it."""
+        return self.check is unchecked or self.kind.endswith("or null")
+
     def __str__(self) -> str:
         return f"{self.name}{'?' if self.optional else ''}: {self.kind}"
 
@@ -42,7 +47,8 @@ class Builtin:
 
     `about` says in one line what it gives; `origin` is the DMN standard or Camunda's extension of it. A parameter list
     that differs from an earlier one in nothing but its names offers other names for a call by name. Where two lists of
-    one length differ in kinds, `signatures` opens with one for calls by position that takes either kind.
+    one length differ in kinds, `signatures` opens with one for calls by position that takes either kind. `each` is how
+    the standard names the elements of a variadic one in a call by name: `n` for `n1`, `n2` and so on.
     """
 
     name: str
@@ -53,14 +59,25 @@ class Builtin:
     pure: bool
     about: str = ""
     origin: Origin = "standard"
+    each: str = ""
+
+    @property
+    def declared(self) -> tuple[Signature, ...]:
+        """The parameter lists as the function declares them."""
+        return tuple(each for each in self.signatures if not any(_EITHER in parameter.name for parameter in each))
+
+    def fits(self, count: int) -> bool:
+        """Whether a call by position may have so many arguments."""
+        return (self.variadic and count > 0) or any(
+            sum(not parameter.optional for parameter in signature) <= count <= len(signature)
+            for signature in self.signatures
+        )
 
     @property
     def usage(self) -> tuple[str, ...]:
         """How it is called, one text for each parameter list that differs in more than names."""
         shapes: dict[tuple[tuple[str, bool], ...], str] = {}
-        for signature in self.signatures:
-            if any(_EITHER in parameter.name for parameter in signature):
-                continue
+        for signature in self.declared:
             dots = "..." if self.variadic else ""
             text = f"{self.name}({', '.join(map(str, signature))}{dots})"
             shapes.setdefault(tuple((each.kind, each.optional) for each in signature), text)
@@ -77,14 +94,14 @@ def builtins() -> Mapping[str, Builtin]:
     return MappingProxyType(BUILTINS)
 
 
-def _unwrapped(value: Value) -> Value:
+def unwrapped(value: Value) -> Value:
     """FEEL's implicit conversion: a list of one element is that element where no list is expected."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _expect(kinds: tuple[type, ...], wanted: str) -> Check:
     def check(env: Env, value: Value, name: str) -> Value:
-        value = _unwrapped(value)
+        value = unwrapped(value)
         if type(value) in kinds:
             return value
         raise FeelFault(f"'{name}' must be a {wanted}, found {kind_of(value)}")
@@ -92,8 +109,17 @@ def _expect(kinds: tuple[type, ...], wanted: str) -> Check:
     return check
 
 
+def _or_null(expected: Check) -> Check:
+    """The check of a parameter for which null is as good as leaving it out."""
+
+    def check(env: Env, value: Value, name: str) -> Value:
+        return None if value is None or value == [None] else expected(env, value, name)
+
+    return check
+
+
 def _whole_part(env: Env, value: Value, name: str) -> Value:
-    value = _unwrapped(value)
+    value = unwrapped(value)
     if type(value) is int:
         return value
     if isinstance(value, Decimal):
@@ -102,14 +128,14 @@ def _whole_part(env: Env, value: Value, name: str) -> Value:
 
 
 def _integer(env: Env, value: Value, name: str) -> Value:
-    value = _unwrapped(value)
+    value = unwrapped(value)
     if isinstance(value, int | Decimal) and type(value) is not bool:
         return whole(value, f"'{name}'")
     raise FeelFault(f"'{name}' must be a number, found {kind_of(value)}")
 
 
 def _string(env: Env, value: Value, name: str) -> Value:
-    value = _unwrapped(value)
+    value = unwrapped(value)
     if not isinstance(value, str):
         raise FeelFault(f"'{name}' must be a string, found {kind_of(value)}")
     env.check_string(len(value))
@@ -131,8 +157,10 @@ def unchecked(env: Env, value: Value, name: str) -> Value:
 
 
 _DURATIONS = (DaysTimeDuration, YearsMonthsDuration)
+_DATES = (Date, DateTime)
 _POINTS = (int, Decimal, str, Date, Time, DateTime, *_DURATIONS)
 # The kinds of a declaration: as printed, and the check. A `position` is cut to its whole part, an `integer` is whole.
+# A `|null` behind a kind makes null fit too.
 _KINDS: dict[str, tuple[str, Check]] = {
     "any": ("any", unchecked),
     "integer": ("number", _integer),
@@ -146,6 +174,17 @@ _KINDS: dict[str, tuple[str, Check]] = {
     "function": ("function", _expect((FeelFunction,), "function")),
     "range": ("range", _expect((Range,), "range")),
     "point": ("point", _expect(_POINTS, "number, string, date, time or duration")),
+    "time": ("time", _expect((Time,), "time")),
+    "instant": ("date and time", _expect((DateTime,), "date and time")),
+    "day": ("date or date and time", _expect(_DATES, "date or date and time")),
+    "offset": ("days and time duration", _expect((DaysTimeDuration,), "days and time duration")),
+    "figure": ("string or number", _expect((str, int, Decimal), "string or number")),
+    "date source": ("string, date or date and time", _expect((str, *_DATES), "string, date or date and time")),
+    "time source": (
+        "string, time, date or date and time",
+        _expect((str, Time, *_DATES), "string, time, date or date and time"),
+    ),
+    "duration source": ("string or duration", _expect((str, *_DURATIONS), "string or duration")),
 }
 
 
@@ -153,17 +192,21 @@ def _parameters(declaration: str) -> Signature:
     found: list[Parameter] = []
     for part in filter(None, declaration.split(",")):
         name, _, declared = (piece.strip() for piece in part.partition(":"))
-        kind, check = _KINDS[declared or "any"]
+        kind, check = _KINDS[declared.removesuffix("|null") or "any"]
+        if declared.endswith("|null"):
+            kind, check = f"{kind} or null", _or_null(check)
         found.append(Parameter(name.removesuffix("?"), check, name.endswith("?"), kind))
     return tuple(found)
 
 
-def _either(column: tuple[Parameter, ...]) -> Parameter:
+def _either(place: int, column: tuple[Parameter, ...]) -> Parameter:
     """The parameter that takes what one of several parameters at the same place takes."""
     kinds = {parameter.kind: parameter.check for parameter in column}
     if len(kinds) == 1:
         return column[0]
-    wanted = _EITHER.join(f"a {kind}" for kind in kinds)
+    wanted = _EITHER.join(f"a {kind}" for kind in kinds if not any(each.endswith(f" or {kind}") for each in kinds))
+    names = dict.fromkeys(parameter.name for parameter in column)
+    what = f"'{_EITHER.join(names)}'" if len(names) < 3 else f"argument {place}"
 
     def check(env: Env, value: Value, name: str) -> Value:
         for each in kinds.values():
@@ -171,9 +214,9 @@ def _either(column: tuple[Parameter, ...]) -> Parameter:
                 return each(env, value, name)
             except FeelFault:
                 continue
-        raise FeelFault(f"'{name}' must be {wanted}, found {kind_of(value)}")
+        raise FeelFault(f"{what} must be {wanted}, found {kind_of(value)}")
 
-    name = _EITHER.join(dict.fromkeys(parameter.name for parameter in column))
+    name = _EITHER.join(names)
     return Parameter(name, unchecked if unchecked in kinds.values() else check, column[0].optional, _EITHER.join(kinds))
 
 
@@ -183,7 +226,7 @@ def _by_position(signatures: Sequence[Signature]) -> list[Signature]:
     for signature in signatures:
         shapes.setdefault(tuple(parameter.optional for parameter in signature), []).append(signature)
     return [
-        tuple(map(_either, zip(*alike, strict=True)))
+        tuple(_either(place, column) for place, column in enumerate(zip(*alike, strict=True), 1))
         for alike in shapes.values()
         if len({tuple(parameter.kind for parameter in signature) for signature in alike}) > 1
     ]
@@ -197,13 +240,14 @@ def builtin(
     pure: bool = True,
     about: str = "",
     origin: Origin = "standard",
+    each: str = "",
 ) -> Callable[[Implementation], Implementation]:
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
         declared = [_parameters(declaration) for declaration in declarations or ("",)]
         signatures = (*_by_position(declared), *declared)
-        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin)
+        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin, each)
         return implementation
 
     return register

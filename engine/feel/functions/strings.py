@@ -22,14 +22,14 @@ def string_length(env: Env, string: str) -> Value:
 
 @builtin(
     "substring",
-    "string: string, start position: position, length?: position",
+    "string: string, start position: position, length?: position|null",
     about="The characters from a position on, a negative one counted from the end",
 )
 def substring(env: Env, string: str, start: int, length: int | None = None) -> Value:
     if not start or abs(start) > len(string):
         raise FeelFault(f"start position {start} is outside a string of {len(string)} characters")
     if length is not None and length < 1:
-        raise FeelFault("the length must be at least 1")
+        raise FeelFault(f"'length' must be at least 1, found {length}")
     first = start - 1 if start > 0 else len(string) + start
     return string[first:] if length is None else string[first : first + length]
 
@@ -90,19 +90,17 @@ def is_blank(env: Env, string: str) -> Value:
 
 @builtin(
     "string join",
-    "list: list, delimiter?: any",
-    "list: list, delimiter: any, prefix: string, suffix: string",
+    "list: list, delimiter?: string|null",
+    "list: list, delimiter: string|null, prefix: string, suffix: string",
     about="The strings of a list in one, nulls left out, with a delimiter between them",
 )
-def string_join(env: Env, list: list[Value], delimiter: Value = None, prefix: str = "", suffix: str = "") -> Value:
+def string_join(env: Env, list: list[Value], delimiter: str | None = None, prefix: str = "", suffix: str = "") -> Value:
     separator = "" if delimiter is None else delimiter
-    if not isinstance(separator, str):
-        raise FeelFault(f"'delimiter' must be a string, found {kind_of(separator)}")
     texts: Texts = []
-    for element in list:
+    for place, element in enumerate(list, 1):
         if isinstance(element, str):
             texts.append(element)
         elif element is not None:
-            raise FeelFault(f"the list holds a {kind_of(element)}, not only strings")
+            raise FeelFault(f"'list' must hold strings, found {kind_of(element)} at position {place}")
     env.check_string(sum(map(len, texts)) + len(separator) * len(texts) + len(prefix) + len(suffix))
     return f"{prefix}{separator.join(texts)}{suffix}"
