@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from engine.dmn.logic import Unfit
-from engine.feel import Date, Expression, FeelFunction, Value, kind_of, to_json
+from engine.dmn.logic import Unfit, check_steps
+from engine.feel import Date, EvaluationContext, Expression, FeelFunction, Value, kind_of, to_json
 from engine.feel.faults import FeelFault
 from engine.feel.temporal import midnight_utc
 from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time
@@ -33,34 +33,37 @@ def shown(value: Value) -> str:
 
 
 class ItemType(Protocol):
-    """A type, by DMN 1.5, 7.3.3 and 10.3.2.9. Null fits every type."""
+    """A type, by DMN 1.5, 7.3.3 and 10.3.2.9. Null fits every type.
+
+    Both methods raise DecisionFailed where the tests of a constraint use up what the evaluation may spend.
+    """
 
     @property
     def many(self) -> bool:
         """Whether its values are lists."""
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         """Why the value, which is not null, does not conform; empty when it does."""
 
-    def received(self, value: Value) -> Value:
+    def received(self, value: Value, context: EvaluationContext) -> Value:
         """The value as JSON from outside means it: texts are temporal values, at any depth, where these are declared,
         what is left out is null, and one alone and a list of one are the same. Raises Unfit."""
 
 
-def conform(kind: ItemType, value: Value) -> Value:
+def conform(kind: ItemType, value: Value, context: EvaluationContext) -> Value:
     """The value with at most one conversion of DMN 1.5, 10.3.2.9.4: a list of one and its element, a date and its
     first instant. Raises Unfit."""
     if value is None:
         return None
-    cause = kind.misfit(value)
+    cause = kind.misfit(value, context)
     if not cause:
         return value
     if isinstance(value, list):
-        if not kind.many and len(value) == 1 and (value[0] is None or not kind.misfit(value[0])):
+        if not kind.many and len(value) == 1 and (value[0] is None or not kind.misfit(value[0], context)):
             return value[0]
-    elif kind.many and not kind.misfit([value]):
+    elif kind.many and not kind.misfit([value], context):
         return [value]
-    elif isinstance(value, Date) and not kind.misfit(first_instant := midnight_utc(value)):
+    elif isinstance(value, Date) and not kind.misfit(first_instant := midnight_utc(value), context):
         return first_instant
     raise Unfit(cause)
 
@@ -73,22 +76,22 @@ class Simple:
         self._parse = _FROM_TEXT.get(kind)
         self.many = kind == "list"
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         found = kind_of(value)
         return "" if found == self.name else f"{shown(value)} is a {found}, where a {self.name} is declared"
 
-    def received(self, value: Value) -> Value:
+    def received(self, value: Value, context: EvaluationContext) -> Value:
         if kind_of(value) == self.name:
             return value
         if self._parse is not None and isinstance(value, list) and len(value) == 1:
             value = value[0]
         if self._parse is None or not isinstance(value, str):
-            return conform(self, value)
+            return conform(self, value, context)
         try:
             parsed = self._parse(value)
         except FeelFault as fault:
             raise Unfit(fault.cause) from None
-        return conform(self, parsed)
+        return conform(self, parsed, context)
 
 
 class Written:
@@ -99,12 +102,12 @@ class Written:
         self._test = test
         self.many = name.startswith("list")
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         holds = self._test.evaluate({"value": value}) is True
         return "" if holds else f"{shown(value)} is no {self.name}"
 
-    def received(self, value: Value) -> Value:
-        return conform(self, value)
+    def received(self, value: Value, context: EvaluationContext) -> Value:
+        return conform(self, value, context)
 
 
 class Anything:
@@ -112,10 +115,10 @@ class Anything:
 
     many = False
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         return ""
 
-    def received(self, value: Value) -> Value:
+    def received(self, value: Value, context: EvaluationContext) -> Value:
         return value
 
 
@@ -127,15 +130,17 @@ class Collection:
     def __init__(self, element: ItemType) -> None:
         self._element = element
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, list):
             return f"{shown(value)} is a {kind_of(value)}, where a list is declared"
-        return next((cause for each in value if each is not None and (cause := self._element.misfit(each))), "")
+        return next(
+            (cause for each in value if each is not None and (cause := self._element.misfit(each, context))), ""
+        )
 
-    def received(self, value: Value) -> Value:
+    def received(self, value: Value, context: EvaluationContext) -> Value:
         if value is None:
             return None
-        return [self._element.received(each) for each in (value if isinstance(value, list) else [value])]
+        return [self._element.received(each, context) for each in (value if isinstance(value, list) else [value])]
 
 
 class Structure:
@@ -147,26 +152,26 @@ class Structure:
         self._name = name
         self._components = components
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, dict):
             return f"{shown(value)} is a {kind_of(value)}, where a context of type `{self._name}` is declared"
         for key, component in self._components.items():
             if key not in value:
                 return f"the entry `{key}` of the type `{self._name}` is missing"
             entry = value[key]
-            if entry is not None and (cause := component.misfit(entry)):
+            if entry is not None and (cause := component.misfit(entry, context)):
                 return f"entry `{key}`: {cause}"
         return ""
 
-    def received(self, value: Value) -> Value:
+    def received(self, value: Value, context: EvaluationContext) -> Value:
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if not isinstance(value, dict):
-            return conform(self, value)
+            return conform(self, value, context)
         entries = dict(value)
         for key, component in self._components.items():
             try:
-                entries[key] = component.received(value.get(key))
+                entries[key] = component.received(value.get(key), context)
             except Unfit as unfit:
                 raise Unfit(f"entry `{key}`: {unfit}") from None
         return entries
@@ -183,11 +188,11 @@ class Reference:
     def many(self) -> bool:
         return self._types[self._name].many
 
-    def misfit(self, value: Value) -> str:
-        return self._types[self._name].misfit(value)
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
+        return self._types[self._name].misfit(value, context)
 
-    def received(self, value: Value) -> Value:
-        return self._types[self._name].received(value)
+    def received(self, value: Value, context: EvaluationContext) -> Value:
+        return self._types[self._name].received(value, context)
 
 
 class FunctionType:
@@ -198,14 +203,14 @@ class FunctionType:
     def __init__(self, parameters: int) -> None:
         self._parameters = parameters
 
-    def misfit(self, value: Value) -> str:
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, FeelFunction):
             return f"{shown(value)} is a {kind_of(value)}, where a function is declared"
         found = len(value.parameters)
         return "" if value.takes(self._parameters) else f"the function has {found} parameters, not {self._parameters}"
 
-    def received(self, value: Value) -> Value:
-        return conform(self, value)
+    def received(self, value: Value, context: EvaluationContext) -> Value:
+        return conform(self, value, context)
 
 
 def is_function(kind: ItemType) -> bool:
@@ -225,18 +230,28 @@ class Constrained:
     def many(self) -> bool:
         return self._inner.many
 
-    def misfit(self, value: Value) -> str:
-        return self._inner.misfit(value) or self._failing(value)
+    def misfit(self, value: Value, context: EvaluationContext) -> str:
+        return self._inner.misfit(value, context) or self._failing(value, context)
 
-    def received(self, value: Value) -> Value:
-        fitted = self._inner.received(value)
-        if fitted is not None and (cause := self._failing(fitted)):
+    def received(self, value: Value, context: EvaluationContext) -> Value:
+        fitted = self._inner.received(value, context)
+        if fitted is not None and (cause := self._failing(fitted, context)):
             raise Unfit(cause)
         return fitted
 
-    def _failing(self, value: Value) -> str:
+    def _failing(self, value: Value, context: EvaluationContext) -> str:
         members = value if self._each and isinstance(value, list) else [value]
         for member in members:
-            if member is not None and self._tests.evaluate({}, None, member) is not True:
+            if member is not None and not self._passes(member, context):
                 return f"{shown(member)} is none of the allowed values {self._tests.text}"
         return ""
+
+    def _passes(self, member: Value, context: EvaluationContext) -> bool:
+        """Whether the member passes the tests; what that costs is paid from the whole evaluation."""
+        if self._tests.constant_tests is not None:
+            return self._tests.evaluate({}, None, member) is True
+        check_steps(context)
+        own = EvaluationContext(limits=context.limits)
+        passes = self._tests.evaluate({}, own, member) is True
+        context.steps_spent += own.steps_spent
+        return passes

@@ -15,7 +15,7 @@ from engine.feel.environment import Env
 
 Scope: TypeAlias = Mapping[str, Any]
 Run: TypeAlias = "Callable[[Scope, Evaluation], Value]"
-Convert: TypeAlias = Callable[[Value], Value]
+Convert: TypeAlias = "Callable[[Value, EvaluationContext], Value]"
 
 # A whole decision may spend this many times the steps of one expression.
 STEPS_FACTOR: Final = 4
@@ -44,6 +44,13 @@ class Noted(NamedTuple):
     rules: tuple[tuple[int, str], ...]
 
 
+def check_steps(context: EvaluationContext) -> None:
+    """Raises DecisionFailed when the evaluations in this context have spent more than a decision may."""
+    limit = context.limits.max_steps * STEPS_FACTOR
+    if context.steps_spent > limit:
+        raise DecisionFailed(f"more than {limit} evaluation steps")
+
+
 @dataclass(slots=True)
 class Evaluation:
     """One evaluation of a decision with all that it requires. Never shared.
@@ -61,9 +68,7 @@ class Evaluation:
 
     def check(self) -> None:
         """Raises DecisionFailed when the whole evaluation has spent more than it may."""
-        limit = self.context.limits.max_steps * STEPS_FACTOR
-        if self.context.steps_spent > limit:
-            raise DecisionFailed(f"more than {limit} evaluation steps")
+        check_steps(self.context)
 
     def spend(self, steps: int) -> None:
         """Take steps that no expression pays for. Raises DecisionFailed when they are used up."""
@@ -125,7 +130,7 @@ def fitted(convert: Convert | None, value: Value, where: str, evaluation: Evalua
     if convert is None:
         return value
     try:
-        return convert(value)
+        return convert(value, evaluation.context)
     except Unfit as unfit:
         evaluation.warn(where, str(unfit))
         return None
@@ -140,7 +145,9 @@ def function_of(
         arguments = {}
         for parameter, value in zip(parameters, env.frame, strict=True):
             try:
-                arguments[parameter.name] = value if parameter.convert is None else parameter.convert(value)
+                arguments[parameter.name] = (
+                    value if parameter.convert is None else parameter.convert(value, evaluation.context)
+                )
             except Unfit as unfit:  # DMN 1.5, 10.3.2.13.2: then nothing is invoked
                 evaluation.warn(name, f"`{name}`, parameter `{parameter.name}`: {unfit}")
                 return None

@@ -111,7 +111,7 @@ class Table:
         value = column.expression.evaluate_in(env)
         if column.convert is not None:
             try:
-                value = column.convert(value)
+                value = column.convert(value, evaluation.context)
             except Unfit as unfit:
                 evaluation.warn(f"input `{column.name}`", f"input `{column.name}`: {unfit}")
         if column.allowed is not None and value is not None and column.allowed.evaluate_in(env, value) is not True:
@@ -156,7 +156,7 @@ class Table:
         if column.convert is None:
             return value
         try:
-            return column.convert(value)
+            return column.convert(value, evaluation.context)
         except Unfit as unfit:
             evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
             return None

@@ -10,7 +10,7 @@ from typing import Final
 from lxml import etree
 
 from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, LETTERS, POLICIES, Hit, Outputs, Policy
-from engine.dmn.logic import Unfit
+from engine.dmn.logic import DecisionFailed, Unfit
 from engine.dmn.source import CAMUNDA, Source, spaced
 from engine.dmn.table import Input, Output, Rule, Table, blocks
 from engine.dmn.types import Types
@@ -179,7 +179,9 @@ class TableReader:
                 continue
             value = None if entry is None else entry.evaluate({})
             try:
-                fitted = value if column.convert is None else column.convert(value)
+                fitted = value if column.convert is None else column.convert(value, self._types.reading)
+            except DecisionFailed:
+                continue  # constraints cost too much to try them here
             except Unfit as unfit:
                 message = f'rule {rule.row}, output column {number} "{column.name}": {unfit}: it is null'
                 self._source.add(element, "unfit-output", message, "Write a value of that type.", "warning")

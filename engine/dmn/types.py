@@ -24,9 +24,9 @@ from engine.dmn.item_type import (
     is_function,
     shown,
 )
-from engine.dmn.logic import Convert
+from engine.dmn.logic import Convert, DecisionFailed
 from engine.dmn.source import Source, spaced
-from engine.feel import FeelSyntaxError, Value, compile_expression
+from engine.feel import EvaluationContext, FeelLimits, FeelSyntaxError, Value, compile_expression
 
 __all__ = ["ImportedTypes", "Types", "shown"]
 
@@ -55,6 +55,8 @@ MAX_TYPE_LEVELS: Final = 60
 _COMPONENTS: Final = ""  # stands among the names of types that are being read for the entries of one
 _ANY: Final = frozenset(("Any", "any"))
 _ANYTHING: Final = Anything()
+# What a constraint may spend each time that `instance of` asks for it.
+_PREDICATE: Final = FeelLimits(max_steps=25_000)
 
 
 class ImportedTypes(NamedTuple):
@@ -74,6 +76,8 @@ class Types:
         self._items = {spaced(item.get("name", "")): item for item in source.children(source.root, "itemDefinition")}
         self._read_items: dict[str, ItemType] = {}
         self._open: list[str] = []
+        # What the tests of constraints may spend while the file is read.
+        self.reading = EvaluationContext()
         components = source.root.iter(f"{{{source.namespace}}}itemComponent")
         # The names of all entries of all structures that are declared or imported.
         self.component_names: frozenset[str] = frozenset(spaced(each.get("name", "")) for each in components) - {""}
@@ -87,13 +91,13 @@ class Types:
     def of(self, element: etree._Element | None) -> Convert | None:
         """The conversion to the type that the element declares; null where any value fits."""
         kind = self._declared(element)
-        return None if kind is _ANYTHING else lambda value: conform(kind, value)
+        return None if kind is _ANYTHING else lambda value, context: conform(kind, value, context)
 
     def of_result(self, element: etree._Element | None) -> Convert | None:
         """The conversion to the type that a function's element declares, where that is the type of what it gives: not
         that of the function."""
         kind = self._declared(element)
-        return None if kind is _ANYTHING or is_function(kind) else lambda value: conform(kind, value)
+        return None if kind is _ANYTHING or is_function(kind) else lambda value, context: conform(kind, value, context)
 
     def received(self, element: etree._Element | None) -> Convert | None:
         """The same for a value that comes as JSON from outside."""
@@ -150,7 +154,7 @@ class Types:
     def _of_feel(self, plain: str, name: str, element: etree._Element) -> ItemType:
         if plain in SIMPLE:
             return Simple(SIMPLE[plain])
-        if plain.startswith("list<") and plain.endswith(">"):
+        if plain.startswith("list<") and plain.endswith(">") and plain.count("<") <= MAX_TYPE_LEVELS:
             return Collection(self.named(spaced(plain[5:-1]), element))
         if "<" in plain:
             try:
@@ -217,4 +221,10 @@ class Types:
 
 
 def _predicate(kind: ItemType) -> Callable[[Value], bool]:
-    return lambda value: value is not None and not kind.misfit(value)
+    def holds(value: Value) -> bool:
+        try:
+            return value is not None and not kind.misfit(value, EvaluationContext(limits=_PREDICATE))
+        except DecisionFailed:
+            return False
+
+    return holds

@@ -88,7 +88,7 @@ def _outputs(subject: Table, rule: Rule, variables: dict[str, Any], evaluation: 
 
 def _fitted(column: Output, value: Value, where: str, evaluation: Evaluation) -> Value:
     try:
-        return value if column.convert is None else column.convert(value)
+        return value if column.convert is None else column.convert(value, evaluation.context)
     except Unfit as unfit:
         evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.dmn import check_decisions, parse_decisions
+from engine.dmn import DecisionFailed, check_decisions, parse_decisions
 from engine.feel import Date, EvaluationContext
 from engine.feel.temporal import midnight_utc
 from tests.dmn_builders import decision, definitions, literal, text
@@ -185,3 +185,21 @@ def test_types_of_dmn_1_1_have_prefixes_of_xml() -> None:
     model = parse_decisions(xml, "test.dmn")
     assert model.decisions["answer"].evaluate({}, EvaluationContext()).value == 1
     assert model.decisions["order"].evaluate({}, EvaluationContext()).value is None
+
+
+def test_constraints_are_paid_from_the_evaluation() -> None:
+    costly = text("every i in 1..20000 satisfies i + ? > 0")
+    item = f'<itemDefinition name="tCostly"><typeRef>number</typeRef><allowedValues>{costly}</allowedValues>'
+    kinds = f'{item}</itemDefinition><itemDefinition name="tMany" isCollection="true"><typeRef>tCostly</typeRef>'
+    data = '</itemDefinition><inputData id="x" name="x"><variable name="x" typeRef="tMany"/></inputData>'
+    model = parse_decisions(definitions(kinds + data, decision("Answer", literal("x[1]"), ["Input:x"])), "test.dmn")
+    assert model.decisions["answer"].evaluate({"x": [1, 2]}, EvaluationContext()).value == 1
+    with pytest.raises(DecisionFailed, match="more than 1000000 evaluation steps"):
+        model.decisions["answer"].evaluate({"x": [1] * 10_000}, EvaluationContext())
+
+
+def test_a_type_nested_too_deeply_is_not_known() -> None:
+    kind = "list&lt;" * 5_000 + "number" + ">" * 5_000
+    assert [
+        each.rule for each in check_decisions(definitions(decision("Answer", literal("1"), kind=kind)), "t.dmn")
+    ] == ["unknown-type"]
