@@ -80,8 +80,13 @@ class DecisionResult(NamedTuple):
         }
         if self.noted:
             told["called"] = [
-                {"logic": where, "inputs": _json(inputs), "rules": [{"row": row, "id": each} for row, each in rules]}
-                for where, inputs, rules in self.noted
+                {
+                    "logic": each.where,
+                    "inputs": _json(each.inputs),
+                    "rules": [{"row": row, "id": rule_id} for row, rule_id in each.rules],
+                    **_json({"value": each.value}),
+                }
+                for each in self.noted
             ]
         if self.warnings:
             told["warnings"] = [warning.in_one_line() for warning in self.warnings[:MAX_WARNINGS_TOLD]]

@@ -34,7 +34,8 @@ class Unfit(Exception):
 
 
 class Noted(NamedTuple):
-    """A table, or a decision of a service, that was evaluated inside other logic: what it saw, which rules matched.
+    """A table, or a decision of a service, that was evaluated inside other logic: what it saw, which rules matched,
+    what it gave.
 
     The rules are rows, counted from 1, and ids.
     """
@@ -42,6 +43,7 @@ class Noted(NamedTuple):
     where: str
     inputs: Mapping[str, Value]
     rules: tuple[tuple[int, str], ...]
+    value: Value
 
 
 def check_steps(context: EvaluationContext) -> None:
@@ -75,10 +77,10 @@ class Evaluation:
         self.context.steps_spent += steps
         self.check()
 
-    def note(self, where: str, inputs: Mapping[str, Value], rules: tuple[tuple[int, str], ...]) -> None:
+    def note(self, where: str, inputs: Mapping[str, Value], rules: tuple[tuple[int, str], ...], value: Value) -> None:
         """Remember what was evaluated inside other logic, for the audit; of many, the first."""
         if len(self.noted) < MAX_NOTED:
-            self.noted.append(Noted(where, inputs, rules))
+            self.noted.append(Noted(where, inputs, rules, value))
 
     def warn(self, where: str, cause: str) -> None:
         """Note what was odd outside of expressions, for the caller's warnings."""

@@ -36,7 +36,7 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
         for done in in_order(inner, scope, known, evaluation):
             known[done.id] = done.value
             rules = tuple((hit.row, hit.rule_id) for hit in done.hits)
-            evaluation.note(f'decision service "{node.name}", decision `{done.id}`', done.inputs, rules)
+            evaluation.note(f'decision service "{node.name}", decision `{done.id}`', done.inputs, rules, done.value)
         if len(results) == 1:
             return known[results[0][0]]
         return {name: known[own_id] for own_id, name in results}

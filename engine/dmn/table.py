@@ -181,7 +181,7 @@ class Table:
                 value, inputs, hits = self.evaluate(scope, evaluation)
             except DecisionFailed as failed:
                 raise DecisionFailed(f"{where}: {failed}") from None
-            evaluation.note(where, self.seen(inputs), tuple((hit.row, hit.rule_id) for hit in hits))
+            evaluation.note(where, self.seen(inputs), tuple((hit.row, hit.rule_id) for hit in hits), value)
             return value
 
         expressions = self.expressions()

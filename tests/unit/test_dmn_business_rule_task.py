@@ -90,11 +90,12 @@ REASONS = {
     "rules": [],
     "required": {"tier": {"inputs": {"tenant": "acme"}, "rules": [{"row": 1, "id": "rule_1"}], "value": "gold"}},
     "called": [
-        {"logic": 'decision service "doubling", decision `doubled`', "inputs": {"tokens": 2}, "rules": []},
+        {"logic": 'decision service "doubling", decision `doubled`', "inputs": {"tokens": 2}, "rules": [], "value": 4},
         {
             "logic": 'business knowledge model "sized"',
             "inputs": {"n": 4},
             "rules": [{"row": 1, "id": "rule_1"}],
+            "value": "small",
         },
     ],
     "warnings": [
