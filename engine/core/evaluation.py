@@ -13,6 +13,7 @@ from engine.bpmn.definition import IoMapping, SequenceFlow, Static, TimerDefinit
 from engine.core.chance import Chance
 from engine.core.due import due_at_us, next_cycle
 from engine.feel import EvaluationContext, Expression, FeelLimits, kind_of, to_json
+from engine.feel.numbers import number_text
 
 
 class EvaluationFailed(Exception):
@@ -103,7 +104,7 @@ def correlation_key(source: Expression | None, visible: dict[str, Any], context:
     if isinstance(value, str):
         return value
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return format(Decimal(value).normalize(), "f")
+        return number_text(value)
     raise EvaluationFailed(f"the correlation key is {_a(value)}, not a text or a number{_reasons(context)}")
 
 

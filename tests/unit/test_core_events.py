@@ -67,6 +67,16 @@ def test_a_correlation_key_that_is_null_is_an_incident_and_resolves_once_the_var
     run.replayed()
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("123456789012345678901234567891", "123456789012345678901234567891"), ("7.50", "7.5"), ("1e20", f"1{'0' * 20}")],
+)
+def test_a_correlation_key_keeps_every_digit_of_a_number(key: str, text: str) -> None:
+    diagram = Diagram().start().catch("paid", message("payment", f"={key}")).end().path("started", "paid", "ended")
+    (subscription,) = Driven(diagram, online=False).instance.open_subscriptions
+    assert subscription.correlation_key == text
+
+
 def test_a_signal_is_thrown_to_the_shell_with_the_inputs_of_its_event() -> None:
     diagram = Diagram().start().throw("tell", signal("news"), inputs=mappings({"what": "=headline"}))
     run = Driven(diagram.end("told", event=signal('="more"')).path("started", "tell", "told"), {"headline": "hot"})
