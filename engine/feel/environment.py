@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from engine.feel.faults import LimitExceeded, counted, place, pointed
 from engine.feel.values import FeelFunction, Value
 
-
 _SHOWN_OF_EXPRESSION = 60
 
 

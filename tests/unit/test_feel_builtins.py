@@ -198,7 +198,7 @@ def test_numbers(text: str, expected: Any) -> None:
         ("abs(1, 2)", "found 2 arguments"),
         ("abs(x: 1)", "has no parameter 'x'"),
         ("contains(1, 2)", "'string' must be a string, found number"),
-        ('substring("abc", 0)', "start position 0"),
+        ('substring("abc", 0)', "'start position' 0 is outside a string of 3 characters"),
         ("odd(1.5)", "whole number"),
         ("count(null)", "'list' must be a list, found null"),
         ('sum([1, "a"])', "found string at position 2"),

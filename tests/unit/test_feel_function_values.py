@@ -39,6 +39,8 @@ def made(text: str) -> Any:
         ("(function(f: function<number> -> number) f(-1))(abs)", 1),
         ("(if true then min else max)(1, 2)", 1),
         ("for f in [min, max] return f([1, 2])", [1, 2]),
+        ("[abs, sqrt][2](4)", 2),
+        ("{f: abs}.f(-1)", 1),
         ("some f in [odd, even] satisfies f(3)", True),
         ("abs instance of function<number> -> number", True),
         ("abs instance of function<years and months duration> -> years and months duration", True),

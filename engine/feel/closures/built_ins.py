@@ -171,6 +171,8 @@ def expect_functions(compilation: Compilation, *nodes: tree.Node) -> None:
             expect_functions(compilation, node.then, node.otherwise)
         elif isinstance(node, tree.ListOf):
             expect_functions(compilation, *node.elements)
+        elif isinstance(node, tree.Filter):
+            expect_functions(compilation, node.source)
 
 
 def function_arguments(builtin: Builtin, node: tree.Call) -> list[tree.Node]:

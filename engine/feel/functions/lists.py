@@ -181,9 +181,9 @@ def index_of(env: Env, list: Elements, match: Value) -> Value:
     return [place for place, member in enumerate(list, 1) if _equal(env, member, match)]
 
 
-def _place(elements: Elements, position: int) -> int:
+def _place(elements: Elements, position: int, name: str = "position") -> int:
     if not position or abs(position) > len(elements):
-        raise FeelFault(f"position {position} is outside a list of {counted(len(elements), 'element')}")
+        raise FeelFault(f"'{name}' {position} is outside a list of {counted(len(elements), 'element')}")
     return position - 1 if position > 0 else len(elements) + position
 
 
@@ -193,7 +193,7 @@ def _place(elements: Elements, position: int) -> int:
     about="The elements from a position on, a negative one counted from the end",
 )
 def sublist(env: Env, list: Elements, start: int, length: int | None = None) -> Value:
-    first = _place(list, start)
+    first = _place(list, start, "start position")
     if length is not None and length < 1:
         raise FeelFault(f"'length' must be at least 1, found {length}")
     return list[first:] if length is None else list[first : first + length]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from engine.feel.environment import Env
-from engine.feel.faults import FeelFault
+from engine.feel.faults import FeelFault, counted
 from engine.feel.functions.registry import builtin
 from engine.feel.values import Value, kind_of
 
@@ -27,7 +27,7 @@ def string_length(env: Env, string: str) -> Value:
 )
 def substring(env: Env, string: str, start: int, length: int | None = None) -> Value:
     if not start or abs(start) > len(string):
-        raise FeelFault(f"start position {start} is outside a string of {len(string)} characters")
+        raise FeelFault(f"'start position' {start} is outside a string of {counted(len(string), 'character')}")
     if length is not None and length < 1:
         raise FeelFault(f"'length' must be at least 1, found {length}")
     first = start - 1 if start > 0 else len(string) + start
