@@ -89,8 +89,12 @@ class DecisionResult(NamedTuple):
                 for each in self.noted
             ]
         if self.warnings:
-            told["warnings"] = [warning.in_one_line() for warning in self.warnings[:MAX_WARNINGS_TOLD]]
+            told["warnings"] = self.causes()[:MAX_WARNINGS_TOLD]
         return told
+
+    def causes(self) -> list[str]:
+        """The warnings, each once, with their places."""
+        return list(dict.fromkeys(warning.in_one_line() for warning in self.warnings))
 
 
 def _rules(hits: tuple[Hit, ...]) -> list[dict[str, Any]]:

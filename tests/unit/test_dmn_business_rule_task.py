@@ -6,6 +6,7 @@ import pytest
 
 from engine.bpmn.spiff import Program
 from engine.dmn import parse_decisions
+from engine.feel import EvaluationContext
 from engine.records import DecisionMade, IncidentRaised
 from tests.builders import Diagram
 from tests.dmn_builders import decision, definitions, literal, table
@@ -39,6 +40,12 @@ def chosen(logic: str) -> tuple[str | None, str]:
     driven = Driven(Program(diagram.build(), decisions={"decide": model.decisions["answer"]}), {})
     (made,) = driven.facts(DecisionMade)
     return made.decision.chosen, made.decision.reason
+
+
+def test_what_became_null_several_times_for_one_reason_is_told_once() -> None:
+    subject = parse_decisions(definitions(decision("answer", literal("for i in 1..9 return x"))), "answer.dmn")
+    result = subject.decisions["answer"].evaluate({}, EvaluationContext())
+    assert result.details()["warnings"] == ["no variable 'x' (line 1, column 22 of for i in 1..9 return x)"]
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ async def _evaluated(services: Services, definition: StoredDefinition, variables
         answer["output"] = _text(result.value)
     except (DecisionFailed, FeelValueError) as failed:
         return answer | {"failedDecisionDefinitionId": definition.process_id, "failureMessage": str(failed)}
-    answer["warnings"] = [{"message": warning.in_one_line()} for warning in result.warnings]
+    answer["warnings"] = [{"message": cause} for cause in result.causes()]
     answer["evaluatedDecisions"] = [
         _step(each, known.get(each.id), f"{evaluation_key}-{position}")
         for position, each in enumerate(result.evaluated, start=1)
