@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
-from engine.feel import EvaluationContext, FeelLimits, compile_expression
+from engine.feel import EvaluationContext, FeelLimits, builtins, compile_expression
 
 
 def evaluated(text: str, scope: dict[str, Any] | None = None, names: tuple[str, ...] = ()) -> tuple[Any, list[str]]:
@@ -119,3 +120,58 @@ def test_a_call_by_way_of_the_value_costs_steps_and_depth() -> None:
     text = f"(function(f) sort(({nested})[-1], f))(sort)"
     assert compile_expression(text).evaluate({}, context) is None
     assert "calls nested deeper than 250 levels" in context.warnings[-1].cause
+
+
+KINDS = [
+    "null",
+    "true",
+    "0",
+    "-1",
+    "2",
+    "1.5",
+    "1e40",
+    "1e-6000",
+    '""',
+    '"a"',
+    '"2024-01-01"',
+    '"[1..2]"',
+    '"P1D"',
+    "[]",
+    "[1]",
+    "[1,2,3]",
+    "[null]",
+    '["a","b"]',
+    "[[1],[2]]",
+    "{}",
+    "{a:1}",
+    '{key:"a",value:1}',
+    '@"2024-01-01"',
+    '@"10:00:00"',
+    '@"2024-01-01T10:00:00Z"',
+    '@"P1D"',
+    '@"-P1Y"',
+    "[1..5]",
+    '["a".."b"]',
+    "(>3)",
+    '@"999999999-12-31"',
+    '@"-999999999-01-01T00:00:00@Europe/Berlin"',
+    "function(a)a",
+    "function(a,b)a<b",
+]
+
+
+@pytest.mark.parametrize("arity", range(5))
+def test_whatever_they_are_given_built_ins_never_raise_and_give_the_same_by_their_value(arity: int) -> None:
+    values = [made(text) for text in KINDS]
+    drawn = Random(f"built-ins of {arity}")
+    names = "uvwxyz"[:arity]
+    for name in sorted({*builtins()} - {"date and time", "is defined"}):
+        call = compile_expression(f"{name}({', '.join(names)})")
+        by_value = compile_expression(f"{{f: {name}, r: f({', '.join(names)})}}.r")
+        for _ in range(40 if arity else 1):
+            scope = {each: drawn.choice(values) for each in names}
+            context = EvaluationContext()
+            found = call.evaluate(scope, context)
+            assert found == by_value.evaluate(scope), (name, scope)
+            empty = [] in scope.values() or [None] in scope.values() or None in scope.values()
+            assert found is not None or context.warnings or empty, (name, scope)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 
 from engine.feel import tree
@@ -200,19 +200,26 @@ class BuiltinValue:
     def call(self, env: Env, arguments: list[Value], names: tuple[str, ...], position: int) -> Value:
         """The value of a call, by name where there are names; null and a warning where it has none."""
         env.spend(1 + len(arguments))
-        env.depth += _DEPTH
+        depth, frame = env.depth, env.frame
+        if depth + _DEPTH > env.limits.max_call_depth:
+            raise LimitExceeded(f"calls nested deeper than {env.limits.max_call_depth} levels")
+        env.depth, env.frame = depth + _DEPTH, arguments
         try:
-            if env.depth > env.limits.max_call_depth:
-                raise LimitExceeded(f"calls nested deeper than {env.limits.max_call_depth} levels")
-            return prepared(self.builtin, names, list(map(_given, arguments)), position)(env)
+            return _of_frame(self.builtin.name, names, len(arguments), position)(env)
         except FeelFault as fault:
             return env.warn(position, fault.cause)
         finally:
-            env.depth -= _DEPTH
+            env.depth, env.frame = depth, frame
 
 
-def _given(value: Value) -> Run:
-    return lambda env: value
+@lru_cache(maxsize=1024)
+def _of_frame(name: str, names: tuple[str, ...], count: int, position: int) -> Run:
+    """The closure of a call whose arguments are the frame. Raises FeelFault where no parameter list fits them."""
+    return prepared(BUILTINS[name], names, [_argument(place) for place in range(count)], position)
+
+
+def _argument(place: int) -> Run:
+    return lambda env: env.frame[place]
 
 
 @cache
