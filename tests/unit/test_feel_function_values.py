@@ -111,6 +111,13 @@ def test_a_declared_variable_that_holds_no_function_leaves_the_call_to_the_built
     assert evaluated("count([1, 2])", scope, ("count",)) == (2, [])
 
 
+def test_nested_calls_of_a_declared_name_are_compiled_once_each() -> None:
+    text = f"{'count(' * 50}1{')' * 50}"
+    assert evaluated(text, {}, ("count",)) == (1, [])
+    (remark,) = compile_expression('count(upper("a"))', names=["count"]).remarks
+    assert "no function 'upper'" in remark.cause
+
+
 def test_a_call_by_way_of_the_value_costs_steps_and_depth() -> None:
     context = EvaluationContext(limits=FeelLimits(max_steps=100))
     assert compile_expression("sort(rows, before)").evaluate({"rows": list(range(60, 0, -1))}, context) is None

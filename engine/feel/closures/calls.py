@@ -23,22 +23,28 @@ def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code
         if callee.name == "is defined" and len(node.arguments) == 1:
             return Code(_defined(compilation, node.arguments[0], scope), 1 + node.depth)
         builtin = BUILTINS.get(callee.name)
-        if builtin is not None and callee.name in compilation.declared:
-            return _declared_call(compilation, builtin, node, scope)
         if builtin is not None:
-            return _builtin_call(compilation, builtin, node, scope)
+            codes = _arguments(compilation, builtin, node, scope)
+            if callee.name in compilation.declared:
+                return _declared_call(compilation, builtin, node, scope, codes)
+            return _builtin_call(compilation, builtin, node, codes)
         if not items and callee.name not in compilation.declared:
             compilation.remark(callee.position, unknown_function(callee.name))
-    return _value_call(compilation, node, scope)
+    expect_functions(compilation, callee, *node.arguments)
+    return _value_call(compilation, node, scope, [compilation.compile(argument, scope) for argument in node.arguments])
 
 
-def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
-    expect_functions(compilation, *function_arguments(builtin, node))
+def _arguments(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> list[Code]:
+    declared = builtin.name in compilation.declared
+    expect_functions(compilation, *(node.arguments if declared else function_arguments(builtin, node)))
     optional = builtin.name == "get or else"
-    codes = [
+    return [
         _optional(compilation, argument, scope) if optional and not place else compilation.compile(argument, scope)
         for place, argument in enumerate(node.arguments)
     ]
+
+
+def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, codes: list[Code]) -> Code:
     weight, position = 1 + sum(code.weight for code in codes), node.position
     try:
         run = prepared(builtin, node.names, [code.run for code in codes], position)
@@ -49,16 +55,18 @@ def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, s
     return compilation.folded(run, *codes) if builtin.pure else Code(run, weight)
 
 
-def _declared_call(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> Code:
+def _declared_call(
+    compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None, codes: list[Code]
+) -> Code:
     """A call of a variable that the caller declares under a built-in's name: where it holds no function, of the other.
 
     So an input may be called `date` or `count` beside the function.
     """
     remarks = dict(compilation.remarks)
-    standard = _builtin_call(compilation, builtin, node, scope)
+    standard_run = _builtin_call(compilation, builtin, node, codes).run
     compilation.remarks = remarks
-    own = _value_call(compilation, node, scope)
-    own_run, standard_run, variable = own.run, standard.run, builtin.name
+    own = _value_call(compilation, node, scope, codes)
+    own_run, variable = own.run, builtin.name
 
     def run(env: Env) -> Value:
         try:
@@ -70,10 +78,8 @@ def _declared_call(compilation: Compilation, builtin: Builtin, node: tree.Call, 
     return Code(run, own.weight)
 
 
-def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code:
-    expect_functions(compilation, node.callee, *node.arguments)
+def _value_call(compilation: Compilation, node: tree.Call, scope: Scope | None, codes: list[Code]) -> Code:
     callee = compilation.compile(node.callee, scope)
-    codes = [compilation.compile(argument, scope) for argument in node.arguments]
     callee_run, runs, position, names = callee.run, [code.run for code in codes], node.position, node.names
 
     def run(env: Env) -> Value:
