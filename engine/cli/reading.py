@@ -13,6 +13,7 @@ import click
 
 from engine.cli.compose import database_url, embedded_config
 from engine.errors import Code, Rejected
+from engine.local.cluster import has_data
 from engine.local.postgres import url_of_running
 from engine.records import Key
 from engine.settings import Settings
@@ -78,7 +79,16 @@ class Audit(NamedTuple):
 
 @asynccontextmanager
 async def reading(settings: Settings) -> AsyncIterator[Audit]:
-    """Open the configured database, or the embedded one: the running gateway's, else started for this command."""
+    """Open the configured database, or the embedded one: the running gateway's, else started for this command.
+
+    Raises click.ClickException where there is none: what only reads makes no new one.
+    """
+    config = embedded_config(settings)
+    if settings.postgres.url is None and not has_data(config):
+        raise click.ClickException(
+            f"there is no database in {config.data_dir}, so there is nothing to read; run this in the folder in which "
+            "the gateway was started, or name the database: `postgres.data_dir`, or `postgres.url`"
+        )
     async with connected(settings) as database:
         yield Audit(Queries(database), Definitions(database), Search(database))
 

@@ -264,6 +264,12 @@ def remove_socket_folder(cluster: Cluster) -> None:
     shutil.rmtree(cluster.socket_folder, ignore_errors=True)
 
 
+def has_data(config: PostgresConfig) -> bool:
+    """Whether a Postgres was ever started with that configuration on this machine. Changes nothing."""
+    homes = (config.data_dir, SHARED_ROOT / _digest(config.data_dir))
+    return any((home / "data" / "PG_VERSION").exists() for home in homes)
+
+
 def _home_and_account(wanted: Path, user: str | None, say: Callable[[str], None]) -> tuple[Path, Account | None]:
     if os.geteuid() != 0:
         own = _account_name(os.geteuid())

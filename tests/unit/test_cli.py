@@ -13,9 +13,9 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def conch(*arguments: str) -> subprocess.CompletedProcess[str]:
+def conch(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "engine.cli", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_check_fails_for_a_diagram_that_would_be_refused() -> None:
@@ -49,3 +49,11 @@ def test_the_exit_status_tells_how_a_command_went(arguments: tuple[str, ...], st
     done = conch(*arguments)
     assert done.returncode == status
     assert told in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "replay"])
+def test_a_command_that_reads_makes_no_database_where_there_is_none(command: str, tmp_path: Path) -> None:
+    done = conch(command, "1", folder=tmp_path)
+    assert done.returncode == 1
+    assert f"there is no database in {tmp_path / '.conch' / 'postgres'}" in done.stderr
+    assert not list(tmp_path.iterdir())
