@@ -148,7 +148,7 @@ class Source:
             self.add(element, "feel-syntax", f"{where} is not valid FEEL: {error}", remedy)
             return None
         for remark in compiled.remarks:
-            told = f"{where} has a part without value: {remark}"
+            told = f"{where} has a part without a value: {remark}"
             self.add(element, "feel-no-value", told, "Correct the marked part; it is null.", "warning")
         return compiled
 

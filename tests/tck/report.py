@@ -66,7 +66,8 @@ def level_name(level: str) -> str:
 def _failures(outcomes: Sequence[Outcome], level: str, file: str) -> Iterator[str]:
     for outcome in outcomes:
         if not outcome.passed and outcome.level == level and outcome.file == file:
-            yield f"    case {outcome.case or '-'}, {outcome.node or '-'}"
+            place = ", ".join(filter(None, (outcome.case and f"case {outcome.case}", outcome.node)))
+            yield f"    {place or 'the whole file'}"
             if outcome.expected:
                 yield f"      expected  {_short(outcome.expected)}"
             if outcome.actual:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.tck import Outcome, counted_by_file, counted_by_level, files_of, outcomes_of
 from tests.tck.__main__ import main
+from tests.tck.report import report
 
 MODEL_SPACE = "https://www.omg.org/spec/DMN/20230324/MODEL/"
 CASE_SPACE = "http://www.omg.org/spec/DMN/20160719/testcase"
@@ -310,3 +311,11 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert stopped.value.code == 0
     assert "examples:" in capsys.readouterr().out
+
+
+def test_a_failure_says_which_part_of_the_file_it_is_of() -> None:
+    failed = [
+        Outcome("2", "file", case, node, False) for case, node in [("", ""), ("1", ""), ("", "answer"), ("1", "answer")]
+    ]
+    places = [line.strip() for line in report(failed, failures=True) if line.startswith("    ")]
+    assert places == ["the whole file", "case 1", "answer", "case 1, answer"]
