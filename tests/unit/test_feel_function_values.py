@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.feel import EvaluationContext, FeelLimits, builtins, compile_expression
+from engine.feel.values import kind_of
 
 
 def evaluated(text: str, scope: dict[str, Any] | None = None, names: tuple[str, ...] = ()) -> tuple[Any, list[str]]:
@@ -51,6 +52,8 @@ def made(text: str) -> Any:
         ("floor instance of function<number, number> -> number", True),
         ("string length instance of function<string> -> number", True),
         ("sum instance of function<list<number>> -> number", True),
+        ("string length instance of function<string> -> string", False),
+        ("(if true then odd else even) instance of function<number> -> boolean", True),
         ("before instance of function<date, date> -> boolean", True),
         ("before instance of function<date, range<date>> -> boolean", True),
         ("before instance of function<date, list<date>> -> boolean", False),
@@ -180,5 +183,7 @@ def test_whatever_they_are_given_built_ins_never_raise_and_give_the_same_by_thei
             context = EvaluationContext()
             found = call.evaluate(scope, context)
             assert found == by_value.evaluate(scope), (name, scope)
+            gives = builtins()[name].gives
+            assert not gives or found is None or kind_of(found) == gives, (name, scope)
             empty = [] in scope.values() or [None] in scope.values() or None in scope.values()
             assert found is not None or context.warnings or empty, (name, scope)

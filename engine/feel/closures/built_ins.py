@@ -229,7 +229,8 @@ def builtin_value(name: str) -> FeelFunction | None:
     if builtin is None:
         return None
     shapes = ((each, count) for each in builtin.declared for count in _counts(each))
-    native = BuiltinValue(builtin, tuple(kind for each, count in shapes for kind in _types_of(each, count)))
+    result = _TYPES.get(builtin.gives)
+    native = BuiltinValue(builtin, tuple(kind for each, count in shapes for kind in _types_of(each, count, result)))
     parameters = tuple(parameter.name for parameter in builtin.declared[0])
     return FeelFunction(parameters, (), _nothing, 0, 1, [], {}, "", native.signatures[0], native)
 
@@ -238,13 +239,10 @@ def _counts(signature: Signature) -> range:
     return range(sum(not parameter.optional for parameter in signature), len(signature) + 1)
 
 
-def _types_of(signature: Signature, count: int) -> Iterator[TypeOf]:
-    """The types of a function with the first `count` parameters, one for each mixture of kinds that these take.
-
-    The result is not declared.
-    """
+def _types_of(signature: Signature, count: int, result: TypeOf | None) -> Iterator[TypeOf]:
+    """The types of a function with the first `count` parameters, one for each mixture of kinds that these take."""
     for parameters in product(*(map(_TYPES.__getitem__, _kinds(parameter)) for parameter in signature[:count])):
-        yield TypeOf("function", parameters=parameters)
+        yield TypeOf("function", parameters=parameters, result=result)
 
 
 def _kinds(parameter: Parameter) -> list[str]:

@@ -18,7 +18,7 @@ from engine.feel.values import Number, Value, is_number, kind_of
 Elements = list[Value]
 
 
-@builtin("count", "list: list", about="How many elements a list has")
+@builtin("count", "list: list", gives="number", about="How many elements a list has")
 def count(env: Env, list: Elements) -> Value:
     return len(list)
 
@@ -85,7 +85,7 @@ def sum_(env: Env, list: Elements) -> Value:
     return _total(_numbers(list))
 
 
-@builtin("product", "list: list", variadic=True, each="n", about="The product of numbers")
+@builtin("product", "list: list", variadic=True, each="n", gives="number", about="The product of numbers")
 def product(env: Env, list: Elements) -> Value:
     if not list:
         return None
@@ -108,6 +108,7 @@ def mean(env: Env, list: Elements) -> Value:
     "list: list",
     variadic=True,
     each="n",
+    gives="number",
     about="The middle of the ordered numbers, or the average of the two in the middle",
 )
 def median(env: Env, list: Elements) -> Value:
@@ -140,6 +141,7 @@ def mode(env: Env, list: Elements) -> Value:
     "list: list",
     variadic=True,
     each="n",
+    gives="number",
     about="The standard deviation of a sample of two or more numbers",
 )
 def stddev(env: Env, list: Elements) -> Value:
@@ -170,11 +172,11 @@ def _three_valued(elements: Elements, deciding: bool) -> Value:
     return None if unknown else not deciding
 
 
-@builtin("all", "list: list", variadic=True, each="b", about="Whether every element is true")
+@builtin("all", "list: list", variadic=True, each="b", gives="boolean", about="Whether every element is true")
 def all_(env: Env, list: Elements) -> Value:
     return _three_valued(list, False)
 
 
-@builtin("any", "list: list", variadic=True, each="b", about="Whether one element is true")
+@builtin("any", "list: list", variadic=True, each="b", gives="boolean", about="Whether one element is true")
 def any_(env: Env, list: Elements) -> Value:
     return _three_valued(list, True)

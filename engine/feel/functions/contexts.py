@@ -15,7 +15,13 @@ from engine.feel.values import Value, kind_of
 Context: TypeAlias = dict[str, Value]
 
 
-@builtin("is empty", "list: any", about="Whether a list, context or string has nothing in it", origin="Camunda")
+@builtin(
+    "is empty",
+    "list: any",
+    gives="boolean",
+    about="Whether a list, context or string has nothing in it",
+    origin="Camunda",
+)
 def is_empty(env: Env, value: Value) -> Value:
     if isinstance(value, list | dict | str):
         return not value

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 _SEPARATORS = frozenset((" ", ",", "."))
 
 
-@builtin("string", "from: any", about="The value as text; null for null")
+@builtin("string", "from: any", gives="string", about="The value as text; null for null")
 def string(env: Env, value: Value) -> Value:
     if value is None or isinstance(value, str):
         return value
@@ -30,6 +30,7 @@ def string(env: Env, value: Value) -> Value:
     "number",
     "from: figure",
     "from: string, grouping separator: string|null, decimal separator?: string|null",
+    gives="number",
     about="The number that a text writes, with its separators removed",
 )
 def number(env: Env, text: str | Number, grouping: str | None = None, point: str | None = None) -> Value:
@@ -59,7 +60,7 @@ def _without_separators(text: str, grouping: str | None, point: str | None) -> s
     return text
 
 
-@builtin("to json", "value: any", about="The value as compact JSON", origin="Camunda")
+@builtin("to json", "value: any", gives="string", about="The value as compact JSON", origin="Camunda")
 def to_json(env: Env, value: Value) -> Value:
     return json_text(env, value)
 
@@ -69,7 +70,9 @@ def from_json(env: Env, value: str) -> Value:
     return parse_json(env, value)
 
 
-@builtin("to base64", "value: string", about="The Base64 form of a string's UTF-8 bytes", origin="Camunda")
+@builtin(
+    "to base64", "value: string", gives="string", about="The Base64 form of a string's UTF-8 bytes", origin="Camunda"
+)
 def to_base64(env: Env, value: str) -> Value:
     try:
         encoded = b64encode(value.encode()).decode("ascii")

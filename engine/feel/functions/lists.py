@@ -25,7 +25,12 @@ def _equal(env: Env, left: Value, right: Value) -> bool:
         return False
 
 
-@builtin("list contains", "list: list, element: any", about="Whether an element of the list is equal to the given one")
+@builtin(
+    "list contains",
+    "list: list, element: any",
+    gives="boolean",
+    about="Whether an element of the list is equal to the given one",
+)
 def list_contains(env: Env, list: Elements, element: Value) -> Value:
     return any(_equal(env, member, element) for member in list)
 

@@ -11,12 +11,17 @@ from engine.feel.functions.registry import builtin
 from engine.feel.values import Range, Value, kind_of
 
 
-@builtin("not", "negand: boolean|null", about="The opposite of a boolean; null for null")
+@builtin("not", "negand: boolean|null", gives="boolean", about="The opposite of a boolean; null for null")
 def not_(env: Env, negand: bool | None) -> Value:
     return None if negand is None else not negand
 
 
-@builtin("is", "value1: any, value2: any", about="Whether two values are the same one, of one kind, zone included")
+@builtin(
+    "is",
+    "value1: any, value2: any",
+    gives="boolean",
+    about="Whether two values are the same one, of one kind, zone included",
+)
 def is_(env: Env, value1: Value, value2: Value) -> Value:
     return _same(env, value1, value2, 0)
 
@@ -45,7 +50,13 @@ def _same(env: Env, left: Value, right: Value, depth: int) -> bool:
     return left == right
 
 
-@builtin("is defined", "value: any", about="Whether a variable or an entry is there, also when null", origin="Camunda")
+@builtin(
+    "is defined",
+    "value: any",
+    gives="boolean",
+    about="Whether a variable or an entry is there, also when null",
+    origin="Camunda",
+)
 def is_defined(env: Env, value: Value) -> Value:
     return value is not None
 

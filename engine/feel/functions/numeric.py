@@ -15,12 +15,16 @@ from engine.feel.temporal import DaysTimeDuration, YearsMonthsDuration
 from engine.feel.values import Number, Value
 
 
-@builtin("floor", "n: number, scale?: position", about="The number rounded down, to `scale` decimal places")
+@builtin(
+    "floor", "n: number, scale?: position", gives="number", about="The number rounded down, to `scale` decimal places"
+)
 def floor(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["floor"])
 
 
-@builtin("ceiling", "n: number, scale?: position", about="The number rounded up, to `scale` decimal places")
+@builtin(
+    "ceiling", "n: number, scale?: position", gives="number", about="The number rounded up, to `scale` decimal places"
+)
 def ceiling(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["ceiling"])
 
@@ -28,6 +32,7 @@ def ceiling(env: Env, n: Number, scale: int | None = None) -> Value:
 @builtin(
     "decimal",
     "n: number, scale: position, mode?: string",
+    gives="number",
     about="The number rounded to `scale` decimal places, halves to even or by Camunda's `mode`",
 )
 def decimal(env: Env, n: Number, scale: int, mode: str | None = None) -> Value:
@@ -42,32 +47,41 @@ def decimal(env: Env, n: Number, scale: int, mode: str | None = None) -> Value:
     return numbers.rounded(n, scale, numbers.ROUNDINGS[name])
 
 
-@builtin("round up", "n: number, scale?: position", about="The number rounded away from zero")
+@builtin("round up", "n: number, scale?: position", gives="number", about="The number rounded away from zero")
 def round_up(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["up"])
 
 
-@builtin("round down", "n: number, scale?: position", about="The number rounded towards zero")
+@builtin("round down", "n: number, scale?: position", gives="number", about="The number rounded towards zero")
 def round_down(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["down"])
 
 
 @builtin(
-    "round half up", "n: number, scale?: position", about="The number rounded to the nearest, halves away from zero"
+    "round half up",
+    "n: number, scale?: position",
+    gives="number",
+    about="The number rounded to the nearest, halves away from zero",
 )
 def round_half_up(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["half up"])
 
 
 @builtin(
-    "round half down", "n: number, scale?: position", about="The number rounded to the nearest, halves towards zero"
+    "round half down",
+    "n: number, scale?: position",
+    gives="number",
+    about="The number rounded to the nearest, halves towards zero",
 )
 def round_half_down(env: Env, n: Number, scale: int | None = None) -> Value:
     return numbers.rounded(n, scale or 0, numbers.ROUNDINGS["half down"])
 
 
 @builtin(
-    "modulo", "dividend: number, divisor: number", about="The remainder of a division, with the sign of the divisor"
+    "modulo",
+    "dividend: number, divisor: number",
+    gives="number",
+    about="The remainder of a division, with the sign of the divisor",
 )
 def modulo(env: Env, dividend: Number, divisor: Number) -> Value:
     if divisor == 0:
@@ -75,20 +89,20 @@ def modulo(env: Env, dividend: Number, divisor: Number) -> Value:
     return numbers.modulo(dividend, divisor)
 
 
-@builtin("sqrt", "number: number", about="The square root")
+@builtin("sqrt", "number: number", gives="number", about="The square root")
 def sqrt(env: Env, number: Number) -> Value:
     if number < 0:
         raise FeelFault(f"'number' must not be negative, found {numbers.number_text(number)}")
     return numbers.narrowed(numbers.decimal_result(numbers.D34.sqrt, Decimal(number)))
 
 
-@builtin("exp", "number: number", about="e to the power of the number")
+@builtin("exp", "number: number", gives="number", about="e to the power of the number")
 def exp(env: Env, number: Number) -> Value:
     env.spend(numbers.COSTLY_STEPS)
     return numbers.decimal_result(numbers.D34.exp, Decimal(number))
 
 
-@builtin("log", "number: number", about="The natural logarithm")
+@builtin("log", "number: number", gives="number", about="The natural logarithm")
 def log(env: Env, number: Number) -> Value:
     if number <= 0:
         raise FeelFault(f"'number' must be positive, found {numbers.number_text(number)}")
@@ -105,12 +119,12 @@ def abs_(env: Env, n: Number | DaysTimeDuration | YearsMonthsDuration) -> Value:
     return operations.negate(n) if n < 0 else n
 
 
-@builtin("odd", "number: number", about="Whether a whole number is odd")
+@builtin("odd", "number: number", gives="boolean", about="Whether a whole number is odd")
 def odd(env: Env, number: Number) -> Value:
     return _parity(number) == 1
 
 
-@builtin("even", "number: number", about="Whether a whole number is even")
+@builtin("even", "number: number", gives="boolean", about="Whether a whole number is even")
 def even(env: Env, number: Number) -> Value:
     return _parity(number) == 0
 

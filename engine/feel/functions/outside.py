@@ -19,24 +19,24 @@ def _now(env: Env) -> DateTime:
     return instant(env.context.now_us * NS_PER_US)
 
 
-@builtin("now", pure=False, about="The date and time of the engine's clock, in UTC")
+@builtin("now", pure=False, gives="date and time", about="The date and time of the engine's clock, in UTC")
 def now(env: Env) -> Value:
     return _now(env)
 
 
-@builtin("today", pure=False, about="The date of the engine's clock, in UTC")
+@builtin("today", pure=False, gives="date", about="The date of the engine's clock, in UTC")
 def today(env: Env) -> Value:
     return _now(env).date
 
 
-@builtin("random number", pure=False, about="A number from 0 up to, not including, 1", origin="Camunda")
+@builtin("random number", pure=False, gives="number", about="A number from 0 up to, not including, 1", origin="Camunda")
 def random_number(env: Env) -> Value:
     if env.context is None or env.context.random is None:
         raise FeelFault("this evaluation has no random numbers")
     return admit(env, env.context.random())
 
 
-@builtin("uuid", pure=False, about="A UUID", origin="Camunda")
+@builtin("uuid", pure=False, gives="string", about="A UUID", origin="Camunda")
 def uuid(env: Env) -> Value:
     if env.context is None or env.context.uuid is None:
         raise FeelFault("this evaluation has no UUIDs")

@@ -41,6 +41,7 @@ class _Paid(Meter):
 @builtin(
     "matches",
     "input: string, pattern: string, flags?: string|null",
+    gives="boolean",
     about="whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
 )
 def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Value:
@@ -54,6 +55,7 @@ def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Val
 @builtin(
     "replace",
     "input: string, pattern: string, replacement: string, flags?: string|null",
+    gives="string",
     about="the text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
 )
 def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | None = None) -> Value:

@@ -105,39 +105,73 @@ def _overlaps_before(first: Range, second: Range) -> bool:
 
 
 @builtin(
-    "before", _POINTS, _POINT_RANGE, _RANGE_POINT, _RANGES, about="Whether the first ends before the second starts"
+    "before",
+    _POINTS,
+    _POINT_RANGE,
+    _RANGE_POINT,
+    _RANGES,
+    gives="boolean",
+    about="Whether the first ends before the second starts",
 )
 def before(env: Env, left: Value, right: Value) -> Value:
     return not _reaches(*_intervals(left, right))
 
 
-@builtin("after", _POINTS, _POINT_RANGE, _RANGE_POINT, _RANGES, about="Whether the first starts after the second ends")
+@builtin(
+    "after",
+    _POINTS,
+    _POINT_RANGE,
+    _RANGE_POINT,
+    _RANGES,
+    gives="boolean",
+    about="Whether the first starts after the second ends",
+)
 def after(env: Env, left: Value, right: Value) -> Value:
     return not _reaches(*_intervals(right, left))
 
 
-@builtin("meets", _RANGES, about="Whether the first range ends with the very value that the second starts with")
+@builtin(
+    "meets",
+    _RANGES,
+    gives="boolean",
+    about="Whether the first range ends with the very value that the second starts with",
+)
 def meets(env: Env, left: Value, right: Value) -> Value:
     return _touches(*_intervals(left, right))
 
 
-@builtin("met by", _RANGES, about="Whether the first range starts with the very value that the second ends with")
+@builtin(
+    "met by",
+    _RANGES,
+    gives="boolean",
+    about="Whether the first range starts with the very value that the second ends with",
+)
 def met_by(env: Env, left: Value, right: Value) -> Value:
     return _touches(*_intervals(right, left))
 
 
-@builtin("overlaps", _RANGES, about="Whether two ranges have a value in common")
+@builtin("overlaps", _RANGES, gives="boolean", about="Whether two ranges have a value in common")
 def overlaps(env: Env, left: Value, right: Value) -> Value:
     first, second = _intervals(left, right)
     return _reaches(first, second) and _reaches(second, first)
 
 
-@builtin("overlaps before", _RANGES, about="Whether the first range starts before the second and ends inside it")
+@builtin(
+    "overlaps before",
+    _RANGES,
+    gives="boolean",
+    about="Whether the first range starts before the second and ends inside it",
+)
 def overlaps_before(env: Env, left: Value, right: Value) -> Value:
     return _overlaps_before(*_intervals(left, right))
 
 
-@builtin("overlaps after", _RANGES, about="Whether the first range starts inside the second and ends after it")
+@builtin(
+    "overlaps after",
+    _RANGES,
+    gives="boolean",
+    about="Whether the first range starts inside the second and ends after it",
+)
 def overlaps_after(env: Env, left: Value, right: Value) -> Value:
     return _overlaps_before(*_intervals(right, left))
 
@@ -146,12 +180,24 @@ def _finishes(first: Range, second: Range) -> bool:
     return _same_end(first, second) and _starts_within(first, second)
 
 
-@builtin("finishes", _POINT_RANGE, _RANGES, about="Whether the first ends as the second does and starts no earlier")
+@builtin(
+    "finishes",
+    _POINT_RANGE,
+    _RANGES,
+    gives="boolean",
+    about="Whether the first ends as the second does and starts no earlier",
+)
 def finishes(env: Env, left: Value, right: Value) -> Value:
     return _finishes(*_intervals(left, right))
 
 
-@builtin("finished by", _RANGE_POINT, _RANGES, about="Whether the second ends as the first does and starts no earlier")
+@builtin(
+    "finished by",
+    _RANGE_POINT,
+    _RANGES,
+    gives="boolean",
+    about="Whether the second ends as the first does and starts no earlier",
+)
 def finished_by(env: Env, left: Value, right: Value) -> Value:
     return _finishes(*_intervals(right, left))
 
@@ -160,12 +206,24 @@ def _during(first: Range, second: Range) -> bool:
     return _starts_within(first, second) and _ends_within(first, second)
 
 
-@builtin("includes", _RANGE_POINT, _RANGES, about="Whether the first range holds the point, or all of the second range")
+@builtin(
+    "includes",
+    _RANGE_POINT,
+    _RANGES,
+    gives="boolean",
+    about="Whether the first range holds the point, or all of the second range",
+)
 def includes(env: Env, left: Value, right: Value) -> Value:
     return _during(*_intervals(right, left))
 
 
-@builtin("during", _POINT_RANGE, _RANGES, about="Whether the second range holds the point, or all of the first range")
+@builtin(
+    "during",
+    _POINT_RANGE,
+    _RANGES,
+    gives="boolean",
+    about="Whether the second range holds the point, or all of the first range",
+)
 def during(env: Env, left: Value, right: Value) -> Value:
     return _during(*_intervals(left, right))
 
@@ -174,17 +232,31 @@ def _starts(first: Range, second: Range) -> bool:
     return _same_start(first, second) and _ends_within(first, second)
 
 
-@builtin("starts", _POINT_RANGE, _RANGES, about="Whether the first starts as the second does and ends no later")
+@builtin(
+    "starts",
+    _POINT_RANGE,
+    _RANGES,
+    gives="boolean",
+    about="Whether the first starts as the second does and ends no later",
+)
 def starts(env: Env, left: Value, right: Value) -> Value:
     return _starts(*_intervals(left, right))
 
 
-@builtin("started by", _RANGE_POINT, _RANGES, about="Whether the second starts as the first does and ends no later")
+@builtin(
+    "started by",
+    _RANGE_POINT,
+    _RANGES,
+    gives="boolean",
+    about="Whether the second starts as the first does and ends no later",
+)
 def started_by(env: Env, left: Value, right: Value) -> Value:
     return _starts(*_intervals(right, left))
 
 
-@builtin("coincides", _POINTS, _RANGES, about="Whether two points, or both ends of two ranges, are the same")
+@builtin(
+    "coincides", _POINTS, _RANGES, gives="boolean", about="Whether two points, or both ends of two ranges, are the same"
+)
 def coincides(env: Env, left: Value, right: Value) -> Value:
     if isinstance(left, Range) is not isinstance(right, Range):
         raise FeelFault("a point and a range cannot coincide")

@@ -49,6 +49,7 @@ class Builtin:
     that differs from an earlier one in nothing but its names offers other names for a call by name. Where two lists of
     one length differ in kinds, `signatures` opens with one for calls by position that takes either kind. `each` is how
     the standard names the elements of a variadic one in a call by name: `n` for `n1`, `n2` and so on.
+    `gives` is the type of its results where that is always the same.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Builtin:
     about: str = ""
     origin: Origin = "standard"
     each: str = ""
+    gives: str = ""
 
     @property
     def declared(self) -> tuple[Signature, ...]:
@@ -241,13 +243,14 @@ def builtin(
     about: str = "",
     origin: Origin = "standard",
     each: str = "",
+    gives: str = "",
 ) -> Callable[[Implementation], Implementation]:
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
         declared = [_parameters(declaration) for declaration in declarations or ("",)]
         signatures = (*_by_position(declared), *declared)
-        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin, each)
+        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin, each, gives)
         return implementation
 
     return register

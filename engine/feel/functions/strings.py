@@ -15,7 +15,7 @@ from engine.feel.values import Value, kind_of
 Texts: TypeAlias = list[str]
 
 
-@builtin("string length", "string: string", about="How many characters a string has")
+@builtin("string length", "string: string", gives="number", about="How many characters a string has")
 def string_length(env: Env, string: str) -> Value:
     return len(string)
 
@@ -23,6 +23,7 @@ def string_length(env: Env, string: str) -> Value:
 @builtin(
     "substring",
     "string: string, start position: position, length?: position|null",
+    gives="string",
     about="The characters from a position on, a negative one counted from the end",
 )
 def substring(env: Env, string: str, start: int, length: int | None = None) -> Value:
@@ -34,42 +35,47 @@ def substring(env: Env, string: str, start: int, length: int | None = None) -> V
     return string[first:] if length is None else string[first : first + length]
 
 
-@builtin("upper case", "string: string", about="The string in upper case")
+@builtin("upper case", "string: string", gives="string", about="The string in upper case")
 def upper_case(env: Env, string: str) -> Value:
     upper = string.upper()
     env.check_string(len(upper))
     return upper
 
 
-@builtin("lower case", "string: string", about="The string in lower case")
+@builtin("lower case", "string: string", gives="string", about="The string in lower case")
 def lower_case(env: Env, string: str) -> Value:
     lower = string.lower()
     env.check_string(len(lower))
     return lower
 
 
-@builtin("trim", "string: string", about="The string without white space at its ends", origin="Camunda")
+@builtin("trim", "string: string", gives="string", about="The string without white space at its ends", origin="Camunda")
 def trim(env: Env, string: str) -> Value:
     return string.strip()
 
 
-@builtin("contains", "string: string, match: string", about="Whether the string holds another")
+@builtin("contains", "string: string, match: string", gives="boolean", about="Whether the string holds another")
 def contains(env: Env, string: str, match: str) -> Value:
     return match in string
 
 
-@builtin("starts with", "string: string, match: string", about="Whether the string starts with another")
+@builtin(
+    "starts with", "string: string, match: string", gives="boolean", about="Whether the string starts with another"
+)
 def starts_with(env: Env, string: str, match: str) -> Value:
     return string.startswith(match)
 
 
-@builtin("ends with", "string: string, match: string", about="Whether the string ends with another")
+@builtin("ends with", "string: string, match: string", gives="boolean", about="Whether the string ends with another")
 def ends_with(env: Env, string: str, match: str) -> Value:
     return string.endswith(match)
 
 
 @builtin(
-    "substring before", "string: string, match: string", about="What stands before the first match, empty without one"
+    "substring before",
+    "string: string, match: string",
+    gives="string",
+    about="What stands before the first match, empty without one",
 )
 def substring_before(env: Env, string: str, match: str) -> Value:
     before, found, _ = string.partition(match) if match else ("", "", "")
@@ -77,13 +83,22 @@ def substring_before(env: Env, string: str, match: str) -> Value:
 
 
 @builtin(
-    "substring after", "string: string, match: string", about="What stands after the first match, empty without one"
+    "substring after",
+    "string: string, match: string",
+    gives="string",
+    about="What stands after the first match, empty without one",
 )
 def substring_after(env: Env, string: str, match: str) -> Value:
     return string.partition(match)[2] if match else string
 
 
-@builtin("is blank", "string: string", about="Whether a string is empty or white space alone", origin="Camunda")
+@builtin(
+    "is blank",
+    "string: string",
+    gives="boolean",
+    about="Whether a string is empty or white space alone",
+    origin="Camunda",
+)
 def is_blank(env: Env, string: str) -> Value:
     return not string.strip()
 
@@ -92,6 +107,7 @@ def is_blank(env: Env, string: str) -> Value:
     "string join",
     "list: list, delimiter?: string|null",
     "list: list, delimiter: string|null, prefix: string, suffix: string",
+    gives="string",
     about="The strings of a list in one, nulls left out, with a delimiter between them",
 )
 def string_join(env: Env, list: list[Value], delimiter: str | None = None, prefix: str = "", suffix: str = "") -> Value:

@@ -53,6 +53,7 @@ _MONTHS = (
     "date",
     "from: date source",
     "year: integer, month: integer, day: integer",
+    gives="date",
     about="A date, from a text or its parts",
 )
 def date(env: Env, first: str | Date | DateTime | int, month: int = 0, day: int = 0) -> Value:
@@ -65,6 +66,7 @@ def date(env: Env, first: str | Date | DateTime | int, month: int = 0, day: int 
     "time",
     "from: time source",
     "hour: integer, minute: integer, second: number, offset?: offset|null",
+    gives="time",
     about="A time of day, from a text or its parts; the offset is a duration or null",
 )
 def time(
@@ -105,6 +107,7 @@ def _offset_zone(offset: DaysTimeDuration | None) -> Zone | None:
     "from: date source",
     "date: day, time: time",
     "date: instant, timezone: string",
+    gives="date and time",
     about="A date and time, from a text, from date and time, or as another zone shows it",
 )
 def date_and_time_of(env: Env, first: str | Date | DateTime, clock: Time | str | None = None) -> Value:
@@ -128,7 +131,12 @@ def _day(value: Date | DateTime) -> Date:
     return value.date if isinstance(value, DateTime) else value
 
 
-@builtin("years and months duration", "from: day, to: day", about="Whole months between two dates")
+@builtin(
+    "years and months duration",
+    "from: day, to: day",
+    gives="years and months duration",
+    about="Whole months between two dates",
+)
 def years_and_months_duration(env: Env, start: Date | DateTime, end: Date | DateTime) -> Value:
     first, last = _day(start), _day(end)
     months = (last.year - first.year) * 12 + last.month - first.month
@@ -139,27 +147,27 @@ def years_and_months_duration(env: Env, start: Date | DateTime, end: Date | Date
     return YearsMonthsDuration(months)
 
 
-@builtin("day of week", "date: day", about="The English name of the day")
+@builtin("day of week", "date: day", gives="string", about="The English name of the day")
 def day_of_week(env: Env, day: Date | DateTime) -> Value:
     return _WEEKDAYS[_day(day).weekday() - 1]
 
 
-@builtin("day of year", "date: day", about="The number of the day in its year, from 1")
+@builtin("day of year", "date: day", gives="number", about="The number of the day in its year, from 1")
 def day_of_year(env: Env, day: Date | DateTime) -> Value:
     return _day(day).day_of_year()
 
 
-@builtin("week of year", "date: day", about="The number of the week by ISO 8601, from 1 to 53")
+@builtin("week of year", "date: day", gives="number", about="The number of the week by ISO 8601, from 1 to 53")
 def week_of_year(env: Env, day: Date | DateTime) -> Value:
     return _day(day).week_of_year()
 
 
-@builtin("month of year", "date: day", about="The English name of the month")
+@builtin("month of year", "date: day", gives="string", about="The English name of the month")
 def month_of_year(env: Env, day: Date | DateTime) -> Value:
     return _MONTHS[_day(day).month - 1]
 
 
-@builtin("last day of month", "date: day", about="The last date of the month", origin="Camunda")
+@builtin("last day of month", "date: day", gives="date", about="The last date of the month", origin="Camunda")
 def last_day_of_month(env: Env, day: Date | DateTime) -> Value:
     of = _day(day)
     return Date(of.year, of.month, days_in_month(of.year, of.month))
