@@ -69,17 +69,21 @@ def check_paths(
 ) -> list[Problem]:
     """Every problem of every diagram in `paths`: files, or folders with all that lies below them.
 
-    `serving` names the processes that serve a route, and what they call serves it too; of the others, `workers` in
-    other languages may do the jobs.
+    A decision file may import what lies below the folder that is named; one that is named itself what is named with it,
+    as in a deployment, else what lies beside it. `serving` names the processes that serve a route, and what they call
+    serves it too; of the others, `workers` in other languages may do the jobs.
     """
     problems: list[Problem] = []
     readings: dict[str, Reading] = {}
     order: dict[str, int] = {}
     done: set[str] = set()
-    for path in paths:
+    named = [Path(path) for path in paths]
+    decisions = [path for path in named if path.suffix == ".dmn" and path.is_file()]
+    together = _library(decisions)
+    for path in named:
         order.setdefault(str(path), len(order))
         library: Library | None = None
-        for file in _diagrams(Path(path), problems):
+        for file in _diagrams(path, problems):
             order.setdefault(str(file), len(order))
             if str(file) in done:
                 continue
@@ -87,8 +91,11 @@ def check_paths(
             xml = _read(file, problems)
             if xml is not None and file.suffix == ".dmn":
                 if library is None and b"import" in xml:
-                    library = _library(file, Path(path))
-                problems += check_decisions(xml, str(file), library)
+                    library = _library(path.rglob("*.dmn")) if path.is_dir() else together
+                found = check_decisions(xml, str(file), library)
+                if path is file and any(each.rule in ("missing-import", "wrong-import") for each in found):
+                    found = check_decisions(xml, str(file), _library({*decisions, *file.parent.glob("*.dmn")}))
+                problems += found
             elif xml is not None:
                 readings[str(file)] = read(xml, str(file))
     problems += _judge_together(readings, topics, serving, workers)
@@ -145,11 +152,10 @@ def _read(file: Path, problems: list[Problem]) -> bytes | None:
         return None
 
 
-def _library(file: Path, path: Path) -> Library:
-    """The decision files that one may import: below the folder that is checked, else beside the file."""
-    below = path.rglob("*.dmn") if path.is_dir() else file.parent.glob("*.dmn")
+def _library(paths: Iterable[Path]) -> Library:
+    """The decision files that one may import; one that is named in two ways is there once."""
     files: dict[str, bytes] = {}
-    for each in sorted(below)[:MAX_IMPORTABLE]:
+    for each in sorted({path.resolve(): path for path in paths}.values())[:MAX_IMPORTABLE]:
         try:
             with each.open("rb") as stream:
                 files[str(each)] = stream.read(MAX_BYTES + 1)

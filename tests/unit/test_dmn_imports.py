@@ -230,6 +230,18 @@ def test_checking_finds_imports_beside_the_file_and_below_the_folder(tmp_path: P
     assert check_paths([tmp_path / "outer.dmn"], None) == []
 
 
+def test_files_that_are_checked_together_import_one_another_before_those_beside_them(tmp_path: Path) -> None:
+    files = {"one/outer.dmn": OUTER, "two/middle.dmn": MIDDLE, "two/inner.dmn": INNER}
+    for name, xml in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(xml)
+    named = [tmp_path / name for name in files]
+    assert check_paths(named, None) == []
+    (tmp_path / "one" / "inner.dmn").write_bytes(INNER)
+    assert check_paths(named, None) == []
+    assert check_paths([*named[:2], tmp_path / "two" / ".." / "two" / "middle.dmn"], None) == []
+
+
 def test_tables_read_what_is_imported() -> None:
     limits = table(["deep.Year"], ["limit"], [["< 2025", "1"], [">= 2025", "2"]])
     main = file("main", imported("deep", "inner"), of("inner", decision("Limit", limits, ["Decision:!year"])))
