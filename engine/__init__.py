@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.settings import ModelSettings, PriceSettings, ReplicaSettings, Settings
     from engine.telemetry import Telemetry
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Attempt",

@@ -14,6 +14,7 @@ DIAGRAMS = Path(__file__).parent / "diagrams"
 FOLDER = DIAGRAMS / "elements"
 CALLED = {
     "business-rule-task": DIAGRAMS / "called" / "discount.dmn",
+    "business-rule-task-required": DIAGRAMS / "called" / "offer.dmn",
     "call-activity-version-tag": DIAGRAMS / "called" / "called-process-stable.bpmn",
 }
 
@@ -105,6 +106,9 @@ PLAYS: dict[str, tuple[Play, ...]] = {
         Play({}, (fired("happened"), stopped("work"), done("react")), "started work:terminated happened react reacted"),
     ),
     "business-rule-task-job": (Play({}, (done("decide", result=1),), "started decide ended"),),
+    "business-rule-task-required": (
+        Play({"amount": 250, "tier": "gold", "until": "some day"}, (), "started offer ended"),
+    ),
     "business-rule-task": (Play({"amount": 250}, (), "started discount ended"),),
     "call-activity-deployment": (
         Play(

@@ -38,6 +38,12 @@ PLAYED: dict[str, tuple[tuple[str, str], ...]] = {
     "boundary-timer": (("late", "A task is stopped because it takes too long."),),
     "boundary-timer-cycle-non-interrupting": (("twice", "A cycle fires twice while the task runs."),),
     "business-rule-task": (("decided", "A decision table is evaluated; its reasons are a row."),),
+    "business-rule-task-required": (
+        (
+            "decided",
+            "A decision requires a table and calls a knowledge model; a part of its value is null, with a cause.",
+        ),
+    ),
     "call-activity": (("all-variables", "A called process gets every variable and gives every one back."),),
     "call-activity-deployment": (("mapped", "Only mapped variables go into a called process, and come out."),),
     "call-activity-version-tag": (("tagged", "The version with a tag is called; its variables stay inside."),),
@@ -109,6 +115,12 @@ TOLD: dict[str, Script] = {
     ),
     "service-task/too-many-elements": _told(
         "service-task", "An instance that may have one activity instance only.", {}, max_activity_instances=1
+    ),
+    "business-rule-task-required/bounded": _told(
+        "business-rule-task-required",
+        "An instance is started with bounds of its own for its expressions.",
+        {"amount": 250, "tier": "gold", "until": "2026-01-05"},
+        feel_limits=(("max_list", 50), ("max_steps", 10_000)),
     ),
     "boundary-error/uncaught": _told(
         "boundary-error",
