@@ -93,7 +93,7 @@ def test_arithmetic_and_comparison(text: str, expected: Any) -> None:
         ("for x in [2..1] return x", "ends before it starts"),
         ("for x in (< 3) return x", "without end"),
         ("(1)(2)", "cannot call a number"),
-        ("unknown(2)", "cannot call a null"),
+        ("unknown(2)", "no function 'unknown'"),
         ("(function(a) a)(1, 2)", "takes 1 argument, not 2"),
         ("(function(a) a)(b: 1)", "has the parameters a"),
         ("{a: 1, a: 2}", "stands twice"),

@@ -75,3 +75,19 @@ def test_remarks_stand_in_the_order_of_the_text_and_do_not_change_what_an_evalua
     scope = {"upper": compile_expression('function(x) x + "!"').evaluate({})}
     assert expression.evaluate(scope, context) == {"a": "x!", "b": None, "c": None}
     assert len(context.warnings) == 2
+
+
+def test_a_call_of_a_function_that_does_not_exist_is_told_once() -> None:
+    for text, position, cause in (
+        ("foo(1)", 0, "no function 'foo'"),
+        ("foo(1 / 0)", 0, "no function 'foo'"),
+        ("for x in [1] return upper(x)", 20, "no function 'upper'; did you mean 'upper case'?"),
+    ):
+        context = EvaluationContext()
+        expression = compile_expression(text)
+        expression.evaluate({}, context)
+        assert [(warning.position, warning.cause) for warning in context.warnings] == [(position, cause)]
+        assert context.warnings[0] in expression.remarks
+    context = EvaluationContext()
+    assert compile_expression("foo(1)").evaluate({"foo": None}, context) is None
+    assert [warning.cause for warning in context.warnings] == ["cannot call a null"]

@@ -29,9 +29,28 @@ def call(compilation: Compilation, node: tree.Call, scope: Scope | None) -> Code
                 return _declared_call(compilation, builtin, node, scope, codes)
             return _builtin_call(compilation, builtin, node, codes)
         if not items and callee.name not in compilation.declared:
-            compilation.remark(callee.position, unknown_function(callee.name))
+            expect_functions(compilation, *node.arguments)
+            return _unknown_call(compilation, callee, node, scope)
     expect_functions(compilation, callee, *node.arguments)
     return _value_call(compilation, node, scope, [compilation.compile(argument, scope) for argument in node.arguments])
+
+
+def _unknown_call(compilation: Compilation, callee: tree.Name, node: tree.Call, scope: Scope | None) -> Code:
+    """A call of a name that neither the text nor its declared names know: null unless a variable has the name."""
+    position, variable = callee.position, callee.name
+    cause = unknown_function(variable)
+    compilation.remark(position, cause)
+    code = _value_call(compilation, node, scope, [compilation.compile(argument, scope) for argument in node.arguments])
+    call_run = code.run
+
+    def run(env: Env) -> Value:
+        try:
+            env.scope[variable]
+        except KeyError:
+            return env.warn(position, cause)
+        return call_run(env)
+
+    return Code(run, code.weight)
 
 
 def _arguments(compilation: Compilation, builtin: Builtin, node: tree.Call, scope: Scope | None) -> list[Code]:
