@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -21,7 +22,7 @@ from engine.feel.values import FeelFunction, Range, Value, kind_of
 
 # An unclosed string counts to the end of the text, so that the search stays linear.
 _JSON_PARTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
-_AS_THEY_ARE = (Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, Range, FeelFunction)
+_AS_THEY_ARE = frozenset((Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, FeelFunction))
 
 
 def admit(env: Env, value: Any, depth: int = 0) -> Value:
@@ -42,15 +43,19 @@ def admit(env: Env, value: Any, depth: int = 0) -> Value:
     if depth > env.limits.max_value_depth:
         raise FeelFault(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.steps_left -= 1
+    if env.steps_left < 0:
+        raise env.exhausted()
     if (kind is dict or kind is list) and _as_it_is(env, value, env.limits.max_value_depth - depth):
         return known
     if kind is list:
         return _admit_list(env, value, depth)
     if kind is dict:
         return _admit_context(env, value, depth)
-    if isinstance(value, _AS_THEY_ARE):
+    if kind in _AS_THEY_ARE:
         return known
-    return _admit_other(env, value, depth)
+    if kind is Range:
+        return _admit_range(env, value, depth)
+    return _admit_other(env, value, kind, depth)
 
 
 def _as_it_is(env: Env, value: Any, levels: int) -> bool:
@@ -77,36 +82,59 @@ def _as_it_is(env: Env, value: Any, levels: int) -> bool:
     return True
 
 
-def _admit_other(env: Env, value: Any, depth: int) -> Value:
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise FeelFault(f"{value} is not a number of FEEL")
-        return narrowed(Decimal(repr(float(value))))
-    if isinstance(value, int):
-        return bounded(int(value))
-    if isinstance(value, str):
+def _admit_range(env: Env, value: Range, depth: int) -> Value:
+    start, end = (admit(env, each, depth + 1) for each in (value.start, value.end))
+    if start is value.start and end is value.end:
+        return value
+    return Range(start, end, value.start_included, value.end_included)
+
+
+def _admit_other(env: Env, value: Any, kind: type[Any], depth: int) -> Value:
+    # The type is asked and the methods of the plain types are called: the value's own may do anything.
+    if issubclass(kind, float):
+        number = float.__float__(value)
+        if not isfinite(number):
+            raise FeelFault(f"{number} is not a number of FEEL")
+        return narrowed(Decimal(repr(number)))
+    if issubclass(kind, int):
+        return bounded(int.__int__(value))
+    if issubclass(kind, str):
         return str.__str__(value)
-    if isinstance(value, Mapping):
-        return _admit_context(env, dict(value), depth)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return _admit_list(env, list(value), depth)
-    raise FeelFault(f"a Python {type(value).__name__} is no FEEL value")
+    if issubclass(kind, Mapping):
+        return _admit_context(env, _copied(env, value, dict), depth)
+    if issubclass(kind, Sequence) and not issubclass(kind, bytes | bytearray | memoryview):
+        return _admit_list(env, _copied(env, value, list), depth)
+    raise FeelFault(f"a Python {kind.__name__} is no FEEL value")
+
+
+def _copied(env: Env, value: Any, kind: type[Any]) -> Any:
+    """A container of a foreign type as a plain one: read once, and no further than the limits."""
+    most = env.limits.max_list + 1
+    try:
+        elements = islice(iter(value), most)
+        return list(elements) if kind is list else {key: value[key] for key in elements}
+    except Exception as error:  # whatever the methods of a foreign type raise, the value cannot be read
+        raise FeelFault(f"a Python {type(value).__name__} that cannot be read") from error
 
 
 def _admit_list(env: Env, value: list[Any], depth: int) -> Value:
     env.check_list(len(value))
+    env.spend(len(value) >> 1)
     admitted = [admit(env, element, depth + 1) for element in value]
     return value if all(map(_same, admitted, value)) else admitted
 
 
 def _admit_context(env: Env, value: dict[Any, Any], depth: int) -> Value:
     env.check_list(len(value))
+    env.spend(len(value) >> 1)
     admitted: dict[str, Value] = {}
+    plain = True
     for key, entry in value.items():
         if not isinstance(key, str):
             raise FeelFault("the keys of a context are strings")
-        admitted[key] = admit(env, entry, depth + 1)
-    return value if all(map(_same, admitted.values(), value.values())) else admitted
+        plain = plain and type(key) is str
+        admitted[str.__str__(key)] = admit(env, entry, depth + 1)
+    return value if plain and all(map(_same, admitted.values(), value.values())) else admitted
 
 
 def _same(admitted: Value, original: Any) -> bool:
@@ -114,15 +142,37 @@ def _same(admitted: Value, original: Any) -> bool:
 
 
 def measure(env: Env, value: list[Value] | dict[str, Value], depth: int = 0) -> None:
-    """Walk a result and pay for each element, so that no result is deeper or larger than the limits."""
+    """Walk a result and pay for each element and for its texts, so that none is deeper or larger than the limits.
+
+    What stands in it twice counts twice: as JSON it is written twice.
+    """
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a result nested deeper than {env.limits.max_value_depth} levels")
     env.steps_left -= 1 + len(value)
     if env.steps_left < 0:
         raise env.exhausted()
-    for element in value if type(value) is list else value.values():  # type: ignore[union-attr]  # else a dict
-        if type(element) is list or type(element) is dict:
-            measure(env, element, depth + 1)
+    elements: Iterable[Value] = value
+    if type(value) is dict:
+        elements = value.values()
+        env.compare_string(sum(map(len, value)))
+    for element in elements:
+        kind = type(element)
+        if kind is list or kind is dict:
+            measure(env, element, depth + 1)  # type: ignore[arg-type]  # one of the two
+        elif kind is not int and kind is not bool and element is not None:
+            _measure_text(env, element)
+
+
+def _measure_text(env: Env, element: Value) -> None:
+    """Pay for the text that a scalar or a range is in JSON, where it may be long."""
+    if type(element) is str:
+        if len(element) > 127:
+            env.spend(len(element) >> 7)
+    elif type(element) is Decimal:
+        env.spend(abs(element.adjusted()) >> 7)
+    elif type(element) is Range:
+        _measure_text(env, element.start)
+        _measure_text(env, element.end)
 
 
 def range_text(value: Range, text_of: Callable[[Value], str]) -> str:
@@ -176,6 +226,8 @@ def text_of(env: Env, value: Value, depth: int = 0) -> str:
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.spend(1)
+    if type(value) is str:
+        env.check_string(len(value))
     if isinstance(value, list):
         text = f"[{', '.join(text_of(env, element, depth + 1) for element in value)}]"
     elif isinstance(value, dict):
@@ -193,6 +245,8 @@ def json_text(env: Env, value: Value, depth: int = 0) -> str:
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
     env.spend(1)
+    if type(value) is str:
+        env.check_string(len(value))
     if isinstance(value, list):
         text = f"[{','.join(json_text(env, element, depth + 1) for element in value)}]"
     elif isinstance(value, dict):
@@ -211,7 +265,7 @@ def json_text(env: Env, value: Value, depth: int = 0) -> str:
 def parse_json(env: Env, text: str) -> Value:
     """The value of a JSON text, numbers exact. Raises FeelFault with the place of the first error."""
     env.check_string(len(text))
-    env.spend(len(text) >> 4)
+    env.spend(2 + (len(text) >> 3))
     if _nesting(text) > env.limits.max_value_depth:
         raise FeelFault(f"JSON nested deeper than {env.limits.max_value_depth} levels")
     try:

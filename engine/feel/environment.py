@@ -14,6 +14,8 @@ from engine.feel.faults import LimitExceeded, counted, place, pointed
 from engine.feel.values import FeelFunction, Value
 
 _SHOWN_OF_EXPRESSION = 60
+# A cause quotes what it is about, which may be a text of any length.
+_MAX_CAUSE = 1_000
 
 
 class FeelWarning(NamedTuple):
@@ -50,7 +52,12 @@ class FeelWarning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeelLimits:
-    """Bounds of one compilation and one evaluation. A step is one loop turn's node or eight list elements."""
+    """Bounds of one compilation and one evaluation.
+
+    A step is a node of one turn of a loop, about a microsecond of work on a list, or 128 characters of a text that is
+    read or made. It is paid before the work, so that the steps bound time and memory: values made in one evaluation
+    take at most some 500 bytes for each, texts included.
+    """
 
     max_text: int = 65_536
     max_depth: int = 120
@@ -161,17 +168,19 @@ class Env:
         """Record why a part became null; the value of the call is that null."""
         context = self.context
         if context is not None and len(context.warnings) < self.limits.max_warnings:
-            context.warnings.append(FeelWarning(self.text, position, cause))
+            shown = cause if len(cause) <= _MAX_CAUSE else cause[: _MAX_CAUSE - 1] + "…"
+            context.warnings.append(FeelWarning(self.text, position, shown))
         return None
 
     def spend(self, steps: int) -> None:
-        """Take steps from the budget. Raises LimitExceeded when it is used up."""
+        """Take steps from the budget, before the work. Raises LimitExceeded when there are not as many left."""
         self.steps_left -= steps
         if self.steps_left < 0:
             raise self.exhausted()
 
     def exhausted(self) -> LimitExceeded:
-        """What loops raise that count their steps themselves."""
+        """What those raise that count their steps themselves. No step is left then, nor are there less than none."""
+        self.steps_left = 0
         return LimitExceeded(f"more than {self.limits.max_steps} evaluation steps")
 
     def check_list(self, length: int) -> None:
@@ -185,8 +194,13 @@ class Env:
         """Refuse a string that is too long, and pay for one that is not."""
         if length > self.limits.max_string:
             raise LimitExceeded(f"a string of more than {self.limits.max_string} characters")
-        if length > 255:
-            self.spend(length >> 8)
+        if length > 127:
+            self.spend(length >> 7)
+
+    def compare_list(self, length: int) -> None:
+        """Refuse a list that is too long, and pay for comparing each element of one that is not."""
+        self.check_list(length)
+        self.spend((length + 1) >> 1)
 
     def compare_string(self, length: int) -> None:
         """Pay for comparing a string of the caller, which may be of any length."""

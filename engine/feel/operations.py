@@ -49,6 +49,7 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
             equals(env, a, b, depth + 1) is True for a, b in zip(left, right, strict=True)
         )
     if isinstance(left, dict) and isinstance(right, dict):
+        env.compare_string(sum(map(len, left)))
         return left.keys() == right.keys() and all(
             equals(env, value, right[key], depth + 1) is True for key, value in left.items()
         )
@@ -116,10 +117,10 @@ def satisfies(env: Env, value: Value, test: Value) -> bool | None:
             env.compare_string(len(value))
         return includes(test, value)
     if isinstance(test, list) and not isinstance(value, list):
-        env.check_list(len(test))
+        env.compare_list(len(test))
         return any(member_matches(env, value, member) for member in test)
     if isinstance(test, list) and isinstance(value, list):
-        env.check_list(len(test))
+        env.compare_list(len(test))
         return equals(env, value, test) is True or any(equals(env, value, member) is True for member in test)
     return equals(env, value, test)
 

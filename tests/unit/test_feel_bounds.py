@@ -12,8 +12,6 @@ from engine.feel import DEFAULT_LIMITS, EvaluationContext, FeelLimits, compile_e
 LONG = "x" * 1_000_000
 ALIKE = LONG[:-1] + "y"
 MANY = list(range(20_000))
-# What one operation may cost: walking the longest list, or the longest string.
-ONE_OPERATION = DEFAULT_LIMITS.max_list
 
 
 def spent(text: str, limits: FeelLimits = DEFAULT_LIMITS, **variables: Any) -> tuple[Any, str, int]:
@@ -74,7 +72,7 @@ def test_what_would_take_for_ever_is_null_with_its_cause(text: str, cause: str) 
     )
     assert value is None
     assert found.startswith(cause)
-    assert steps <= DEFAULT_LIMITS.max_steps + ONE_OPERATION
+    assert steps <= DEFAULT_LIMITS.max_steps
 
 
 @pytest.mark.parametrize("text", ["count([1..10**9])", "5 in [1..10**30]", "[1..10**33].end"])
@@ -89,7 +87,7 @@ def test_a_loop_stops_at_the_first_turn_over_the_limit() -> None:
     for text in ("for x in many return x + 1", "many[item > 1]", "every x in many satisfies x >= 0"):
         _, cause, steps = spent(text, limits, many=list(range(2_000)))
         assert cause == "more than 1000 evaluation steps"
-        assert steps <= 1_000 + 10
+        assert steps == 1_000
 
 
 def test_json_with_half_a_character_is_no_json() -> None:

@@ -78,7 +78,7 @@ def conformance(wanted: TypeOf) -> Conforms:
 def _list_conformance(element: Conforms) -> Conforms:
     def conforms(env: Env, value: Value) -> bool:
         if isinstance(value, list):
-            env.check_list(len(value) * 8)
+            env.compare_list(len(value))
             return all(element(env, member) for member in value)
         return value is None
 

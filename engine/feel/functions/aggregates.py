@@ -27,10 +27,11 @@ def _extreme(env: Env, elements: Elements, sign: int) -> Value:
     """The element that is largest by `sign` times the order, the first of equals."""
     if not elements:
         return None
+    env.spend(len(elements) >> 2)
     if all(map(is_number, elements)):
         found = _numbers(elements)
         return min(found) if sign < 0 else max(found)
-    env.spend(len(elements))
+    env.spend(len(elements) + (sum(len(element) for element in elements if type(element) is str) >> 8))
     best = elements[0]
     try:
         operations.order_key(best)

@@ -59,6 +59,7 @@ def get_value(env: Env, context: Context, key: Value) -> Value:
 @builtin("get entries", "context: context", "m: context", about="The entries as a list of contexts with key and value")
 def get_entries(env: Env, context: Context) -> Value:
     env.check_list(len(context))
+    env.spend(len(context))
     return [{"key": key, "value": value} for key, value in context.items()]
 
 
@@ -69,23 +70,19 @@ def get_entries(env: Env, context: Context) -> Value:
     about="The context with one entry set, under a key or at the end of a list of keys",
 )
 def context_put(env: Env, context: Context, key: Value, value: Value) -> Value:
-    steps = _keys(env, key)
-    made = value
-    for depth in range(len(steps) - 1, -1, -1):
-        holder = _inside(context, steps[:depth])
-        env.check_list(len(holder))
-        made = {**holder, steps[depth]: made}
-    return made
-
-
-def _inside(context: Context, steps: list[str]) -> Context:
-    """The context at the end of the path, empty where the path ends early."""
+    *steps, last = _keys(env, key)
+    env.spend(len(steps))
+    holders = [context]
     for step in steps:
-        inner = context.get(step)
+        inner = holders[-1].get(step)
         if inner is not None and not isinstance(inner, dict):
             raise FeelFault(f"the entry {step!r} is a {kind_of(inner)}, not a context")
-        context = inner or {}
-    return context
+        holders.append(inner or {})
+    made = value
+    for holder, step in zip(reversed(holders), (last, *reversed(steps)), strict=True):
+        env.check_list(len(holder))
+        made = {**holder, step: made}
+    return made
 
 
 @builtin("context merge", "contexts: list", variadic=True, about="All entries of the contexts; the last of a key wins")
@@ -103,6 +100,7 @@ def context_merge(env: Env, contexts: list[Value]) -> Value:
 
 @builtin("context", "entries: list", about="The context of a list of contexts with key and value")
 def context_of(env: Env, entries: list[Value]) -> Value:
+    env.spend(len(entries) >> 1)
     made: Context = {}
     for entry in entries:
         if not isinstance(entry, dict):

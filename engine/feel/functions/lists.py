@@ -32,6 +32,7 @@ def _equal(env: Env, left: Value, right: Value) -> bool:
     about="Whether an element of the list is equal to the given one",
 )
 def list_contains(env: Env, list: Elements, element: Value) -> Value:
+    env.compare_list(len(list))
     return any(_equal(env, member, element) for member in list)
 
 
@@ -98,12 +99,15 @@ def flatten(env: Env, list: Elements) -> Value:
 
 def _parted(env: Env, elements: Elements) -> tuple[Elements, Elements]:
     """The different elements in their order, and those of them that stand in the list more than once."""
+    env.compare_list(len(elements))
     kept: Elements = []
     repeated: dict[int, Value] = {}
     seen: dict[tuple[type, object], int] = {}
     for element in elements:
         if element is None or isinstance(element, bool | int | str | Decimal):
             # Scalars are told apart in constant time; equal numbers of either type have one hash.
+            if type(element) is str:
+                env.compare_string(len(element))
             key = (Decimal if is_number(element) else type(element), element)
             place = seen.setdefault(key, len(kept))
         else:
@@ -167,7 +171,8 @@ def _verdict(env: Env, function: FeelFunction, name: str, left: Value, right: Va
 
 def _ascending(env: Env, elements: Elements) -> Elements:
     """Sorted by the order of their kind. Raises FeelFault for elements without a common order."""
-    env.spend(2 * len(elements))
+    texts = sum(len(element) for element in elements if type(element) is str)
+    env.spend(2 * len(elements) + (texts >> 8) * len(elements).bit_length())
     try:
         for element in elements:
             operations.compare(element, elements[0])
@@ -183,6 +188,7 @@ def reverse(env: Env, list: Elements) -> Value:
 
 @builtin("index of", "list: list, match: any", about="The positions of the elements that are equal to the given one")
 def index_of(env: Env, list: Elements, match: Value) -> Value:
+    env.compare_list(len(list))
     return [place for place, member in enumerate(list, 1) if _equal(env, member, match)]
 
 

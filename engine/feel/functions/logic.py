@@ -38,6 +38,7 @@ def _same(env: Env, left: Value, right: Value, depth: int) -> bool:
         )
     if isinstance(left, dict) and isinstance(right, dict):
         env.spend(1 + len(left))
+        env.compare_string(sum(map(len, left)))
         return left.keys() == right.keys() and all(
             _same(env, value, right[key], depth + 1) for key, value in left.items()
         )
@@ -47,6 +48,8 @@ def _same(env: Env, left: Value, right: Value, depth: int) -> bool:
             and _same(env, left.start, right.start, depth + 1)
             and _same(env, left.end, right.end, depth + 1)
         )
+    if type(left) is str:
+        env.compare_string(len(left))
     return left == right
 
 

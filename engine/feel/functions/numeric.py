@@ -86,6 +86,8 @@ def round_half_down(env: Env, n: Number, scale: int | None = None) -> Value:
 def modulo(env: Env, dividend: Number, divisor: Number) -> Value:
     if divisor == 0:
         raise FeelFault("'divisor' must not be 0")
+    if type(dividend) is Decimal or type(divisor) is Decimal:
+        env.spend(numbers.COSTLY_STEPS)
     return numbers.modulo(dividend, divisor)
 
 

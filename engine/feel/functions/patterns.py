@@ -23,18 +23,20 @@ Template: TypeAlias = list[str | int]
 
 
 class _Paid(Meter):
-    """A meter whose steps the evaluation pays for, used up or not."""
+    """A meter whose steps the evaluation pays for, used up or not. It has no more of them than the evaluation."""
 
     __slots__ = ("env",)
 
     def __init__(self, env: Env) -> None:
-        super().__init__(env.limits.max_pattern_steps)
+        super().__init__(min(env.limits.max_pattern_steps, env.steps_left))
         self.env = env
 
     def __enter__(self) -> _Paid:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.left < 0 and self.most < self.env.limits.max_pattern_steps:
+            raise self.env.exhausted()
         self.env.spend(min(self.most, self.most - self.left))
 
 
@@ -60,8 +62,9 @@ def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Val
 )
 def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | None = None) -> Value:
     named = flags or ""
+    program = _compiled(env, pattern, named)
     with _Paid(env) as meter:
-        program = _consuming(env, pattern, named, meter)
+        _check_consuming(program, meter)
         template: Template = [replacement] if "q" in named else _template(replacement, program.groups)
         parts: list[str] = []
         size = at = 0
@@ -84,8 +87,9 @@ def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | N
     about="the parts of a text between what fits a regular expression",
 )
 def split(env: Env, string: str, delimiter: str) -> Value:
+    program = _compiled(env, delimiter, "")
     with _Paid(env) as meter:
-        program = _consuming(env, delimiter, "", meter)
+        _check_consuming(program, meter)
         parts: list[Value] = []
         at = 0
         for start, end in _spans(env, program, string, meter):
@@ -112,7 +116,7 @@ def _compiled(env: Env, pattern: str, flags: str) -> Program:
         env.patterns = {}
     found = env.patterns.get((pattern, flags))
     if found is None:
-        env.spend(_COMPILING + len(pattern) + _ESCAPE * pattern.count("\\"))
+        env.spend(_COMPILING + len(pattern) + len(flags) + _ESCAPE * pattern.count("\\"))
         try:
             found = compile_pattern(pattern, flags)
         except FeelFault as fault:
@@ -124,11 +128,9 @@ def _compiled(env: Env, pattern: str, flags: str) -> Program:
     raise FeelFault(found.cause)
 
 
-def _consuming(env: Env, pattern: str, flags: str, meter: Meter) -> Program:
-    program = _compiled(env, pattern, flags)
+def _check_consuming(program: Program, meter: Meter) -> None:
     if matches_nothing(program, meter):
         raise FeelFault("the pattern fits a text without characters, so it divides every text without end")
-    return program
 
 
 def _spans(env: Env, program: Program, text: str, meter: Meter) -> Iterator[tuple[int, int]]:

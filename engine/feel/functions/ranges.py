@@ -17,6 +17,8 @@ from engine.feel.temporal_text import parse_temporal
 from engine.feel.values import Range, Value, kind_of
 
 MAX_RANGE_TEXT = 1_000
+# Steps that reading any range takes, beside those for its characters.
+_READING_RANGE = 5
 _WANTED = "an end of a range is a number, a string, a date, a time or a duration"
 _POINTS = "point1: point, point2: point"
 _POINT_RANGE = "point: point, range: range"
@@ -25,13 +27,20 @@ _RANGES = "range1: range, range2: range"
 _MAKERS = frozenset({"date", "time", "date and time", "duration"})
 
 
-def _intervals(left: Value, right: Value) -> tuple[Range, Range]:
-    """Both arguments as ranges, a point as the range that holds nothing else. Raises FeelFault for unlike kinds."""
+def _intervals(env: Env, left: Value, right: Value) -> tuple[Range, Range]:
+    """Both arguments as ranges, a point as the range that holds nothing else. Raises FeelFault for unlike kinds.
+
+    Pays for comparing their ends.
+    """
     first = left if isinstance(left, Range) else Range(left, left)
     second = right if isinstance(right, Range) else Range(right, right)
     kinds = [kind_of(each.end if each.start is None else each.start) for each in (first, second)]
     if kinds[0] != kinds[1]:
         raise FeelFault(f"cannot compare {kinds[0]} with {kinds[1]}")
+    if kinds[0] == "string":
+        env.compare_string(
+            sum(len(end) for each in (first, second) for end in (each.start, each.end) if type(end) is str)
+        )
     return first, second
 
 
@@ -114,7 +123,7 @@ def _overlaps_before(first: Range, second: Range) -> bool:
     about="Whether the first ends before the second starts",
 )
 def before(env: Env, left: Value, right: Value) -> Value:
-    return not _reaches(*_intervals(left, right))
+    return not _reaches(*_intervals(env, left, right))
 
 
 @builtin(
@@ -127,7 +136,7 @@ def before(env: Env, left: Value, right: Value) -> Value:
     about="Whether the first starts after the second ends",
 )
 def after(env: Env, left: Value, right: Value) -> Value:
-    return not _reaches(*_intervals(right, left))
+    return not _reaches(*_intervals(env, right, left))
 
 
 @builtin(
@@ -137,7 +146,7 @@ def after(env: Env, left: Value, right: Value) -> Value:
     about="Whether the first range ends with the very value that the second starts with",
 )
 def meets(env: Env, left: Value, right: Value) -> Value:
-    return _touches(*_intervals(left, right))
+    return _touches(*_intervals(env, left, right))
 
 
 @builtin(
@@ -147,12 +156,12 @@ def meets(env: Env, left: Value, right: Value) -> Value:
     about="Whether the first range starts with the very value that the second ends with",
 )
 def met_by(env: Env, left: Value, right: Value) -> Value:
-    return _touches(*_intervals(right, left))
+    return _touches(*_intervals(env, right, left))
 
 
 @builtin("overlaps", _RANGES, gives="boolean", about="Whether two ranges have a value in common")
 def overlaps(env: Env, left: Value, right: Value) -> Value:
-    first, second = _intervals(left, right)
+    first, second = _intervals(env, left, right)
     return _reaches(first, second) and _reaches(second, first)
 
 
@@ -163,7 +172,7 @@ def overlaps(env: Env, left: Value, right: Value) -> Value:
     about="Whether the first range starts before the second and ends inside it",
 )
 def overlaps_before(env: Env, left: Value, right: Value) -> Value:
-    return _overlaps_before(*_intervals(left, right))
+    return _overlaps_before(*_intervals(env, left, right))
 
 
 @builtin(
@@ -173,7 +182,7 @@ def overlaps_before(env: Env, left: Value, right: Value) -> Value:
     about="Whether the first range starts inside the second and ends after it",
 )
 def overlaps_after(env: Env, left: Value, right: Value) -> Value:
-    return _overlaps_before(*_intervals(right, left))
+    return _overlaps_before(*_intervals(env, right, left))
 
 
 def _finishes(first: Range, second: Range) -> bool:
@@ -188,7 +197,7 @@ def _finishes(first: Range, second: Range) -> bool:
     about="Whether the first ends as the second does and starts no earlier",
 )
 def finishes(env: Env, left: Value, right: Value) -> Value:
-    return _finishes(*_intervals(left, right))
+    return _finishes(*_intervals(env, left, right))
 
 
 @builtin(
@@ -199,7 +208,7 @@ def finishes(env: Env, left: Value, right: Value) -> Value:
     about="Whether the second ends as the first does and starts no earlier",
 )
 def finished_by(env: Env, left: Value, right: Value) -> Value:
-    return _finishes(*_intervals(right, left))
+    return _finishes(*_intervals(env, right, left))
 
 
 def _during(first: Range, second: Range) -> bool:
@@ -214,7 +223,7 @@ def _during(first: Range, second: Range) -> bool:
     about="Whether the first range holds the point, or all of the second range",
 )
 def includes(env: Env, left: Value, right: Value) -> Value:
-    return _during(*_intervals(right, left))
+    return _during(*_intervals(env, right, left))
 
 
 @builtin(
@@ -225,7 +234,7 @@ def includes(env: Env, left: Value, right: Value) -> Value:
     about="Whether the second range holds the point, or all of the first range",
 )
 def during(env: Env, left: Value, right: Value) -> Value:
-    return _during(*_intervals(left, right))
+    return _during(*_intervals(env, left, right))
 
 
 def _starts(first: Range, second: Range) -> bool:
@@ -240,7 +249,7 @@ def _starts(first: Range, second: Range) -> bool:
     about="Whether the first starts as the second does and ends no later",
 )
 def starts(env: Env, left: Value, right: Value) -> Value:
-    return _starts(*_intervals(left, right))
+    return _starts(*_intervals(env, left, right))
 
 
 @builtin(
@@ -251,7 +260,7 @@ def starts(env: Env, left: Value, right: Value) -> Value:
     about="Whether the second starts as the first does and ends no later",
 )
 def started_by(env: Env, left: Value, right: Value) -> Value:
-    return _starts(*_intervals(right, left))
+    return _starts(*_intervals(env, right, left))
 
 
 @builtin(
@@ -260,7 +269,7 @@ def started_by(env: Env, left: Value, right: Value) -> Value:
 def coincides(env: Env, left: Value, right: Value) -> Value:
     if isinstance(left, Range) is not isinstance(right, Range):
         raise FeelFault("a point and a range cannot coincide")
-    first, second = _intervals(left, right)
+    first, second = _intervals(env, left, right)
     return _same_start(first, second) and _same_end(first, second)
 
 
@@ -268,6 +277,7 @@ def coincides(env: Env, left: Value, right: Value) -> Value:
 def range_from(env: Env, text: str) -> Value:
     if len(text) > MAX_RANGE_TEXT:
         raise FeelFault(f"the text of a range has at most {MAX_RANGE_TEXT} characters")
+    env.spend(_READING_RANGE + len(text))
     return _parsed(env, tokenize(text)[:-1])
 
 
