@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeAlias
 
+from engine.dmn.item_type import shown
 from engine.dmn.logic import DecisionFailed, Unfit
-from engine.dmn.types import shown
-from engine.feel import EvaluationContext, Range, Value, compile_expression, kind_of
+from engine.feel import EvaluationContext, Range, Value, compile_expression
 from engine.feel.faults import FeelFault
 from engine.feel.operations import includes
 
@@ -32,6 +32,7 @@ class Outputs(NamedTuple):
 
 
 Policy: TypeAlias = Callable[[Outputs, Sequence[Hit]], Value]
+_EQUAL: Final = compile_expression("left = right")
 
 
 def value_of(outputs: Outputs, values: Sequence[Value]) -> Value:
@@ -47,13 +48,7 @@ def rows(hits: Sequence[Hit]) -> str:
 
 def same(left: Value, right: Value) -> bool:
     """Whether two values are equal in FEEL: of one kind, and deeply equal."""
-    if kind_of(left) != kind_of(right):
-        return False
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
-    return left == right
+    return _EQUAL.evaluate({"left": left, "right": right}) is True
 
 
 def unique(outputs: Outputs, hits: Sequence[Hit]) -> Value:

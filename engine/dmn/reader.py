@@ -37,8 +37,6 @@ _DRAWN_ONLY: Final = frozenset(
         "DMNDI",
     )
 )
-
-
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -179,7 +177,7 @@ class FileReader:
             logic = self._boxed.table(element, names).read() or NOTHING
         else:
             logic = self._boxed.read(element, node.element, names, f'decision "{node.name}"')
-        self._note_not_required(node, logic.reads() if isinstance(logic, Table) else logic.reads)
+        self._note_not_required(node, logic.reads)
         convert = self._types.of(self._source.child(node.element, "variable"))
         if isinstance(logic, Table):
             inputs = tuple(column.name for column in logic.inputs)
@@ -207,8 +205,8 @@ class FileReader:
         steps: dict[str, Step] = {}
         called = dict.fromkeys(sorted(self._graph.called_by(node)))
         inputs = {each.id: each for each in self._input_data(node)}
-        reads = own.logic.reads() if isinstance(own.logic, Table) else own.logic.reads
-        reads -= {name for name, each in own.bound if each not in inputs} | {name for name, _ in own.prefixed}
+        reads = own.logic.reads - {name for name, each in own.bound if each not in inputs}
+        reads -= {name for name, _ in own.prefixed}
         reads |= {each.names[0] for each in inputs.values() if each.path}
         for inner in self._required_decisions(node):
             steps |= {step.id: step for step in inner.steps if step.id not in steps}
@@ -239,8 +237,7 @@ class FileReader:
     def _service(self, node: Node) -> Decision:
         step = as_step(self._called[node.id], received_inputs(self._source, self._types, self._graph, node))
         knowledge = tuple(self._called[each] for each in sorted(self._graph.called_by(node)))
-        reads = step.logic.reads if isinstance(step.logic, Logic) else frozenset[str]()
-        return Decision(node.id, node.name, None, self._content_hash(), (step,), knowledge, (), reads)
+        return Decision(node.id, node.name, None, self._content_hash(), (step,), knowledge, (), step.logic.reads)
 
     def _input_data(self, node: Node) -> list[InputData]:
         found = []

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.dmn.hit_policy import Hit, Outputs, Policy, value_of
-from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Scope, Unfit
+from engine.dmn.item_type import shown
+from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Scope, Unfit, fitted
 from engine.dmn.rule_index import BLOCK, RuleIndex, places
-from engine.dmn.types import shown
 from engine.feel import Expression, Value
 from engine.feel.environment import Env
 
@@ -113,9 +113,9 @@ class Table:
             try:
                 value = column.convert(value, evaluation.context)
             except Unfit as unfit:
-                evaluation.warn(f"input `{column.name}`", f"input `{column.name}`: {unfit}")
+                evaluation.warn(f"input `{column.name}`", str(unfit))
         if column.allowed is not None and value is not None and column.allowed.evaluate_in(env, value) is not True:
-            cause = f"input `{column.name}`: {shown(value)} is none of the input values {column.allowed.text}"
+            cause = f"{shown(value)} is none of the input values {column.allowed.text}"
             evaluation.warn(f"input `{column.name}`", cause)
         return value
 
@@ -147,19 +147,9 @@ class Table:
         for column, entry in zip(self.outputs, rule.outputs, strict=True):
             value = None if entry is None else entry.evaluate_in(env)
             if column.convert is not None:
-                value = self._fitted(column, value, f"rule {rule.row}", evaluation)
+                value = fitted(column.convert, value, f"rule {rule.row}, output `{column.name}`", evaluation)
             given.append(value)
         return tuple(given)
-
-    def _fitted(self, column: Output, value: Value, where: str, evaluation: Evaluation) -> Value:
-        """An output as its column declares it; null with a warning that names the rule where it does not fit."""
-        if column.convert is None:
-            return value
-        try:
-            return column.convert(value, evaluation.context)
-        except Unfit as unfit:
-            evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
-            return None
 
     def _default(self, env: Env, evaluation: Evaluation) -> Value:
         """The default outputs, null where there are none: also of a table that otherwise gives a list."""
@@ -168,7 +158,9 @@ class Table:
         given = [
             None
             if column.default is None
-            else self._fitted(column, column.default.evaluate_in(env), "the default", evaluation)
+            else fitted(
+                column.convert, column.default.evaluate_in(env), f"the default, output `{column.name}`", evaluation
+            )
             for column in self.outputs
         ]
         return value_of(self.columns, given)
@@ -186,7 +178,7 @@ class Table:
 
         expressions = self.expressions()
         depth = 2 + max((expression.depth for expression in expressions), default=0)
-        return Logic(run, depth, len(expressions), self.reads())
+        return Logic(run, depth, len(expressions), self.reads)
 
     def seen(self, inputs: tuple[Value, ...]) -> dict[str, Value]:
         """The inputs by the names of their columns."""
@@ -202,6 +194,7 @@ class Table:
             found += [entry for entry in rule.outputs if entry is not None]
         return found
 
+    @property
     def reads(self) -> frozenset[str]:
         """The variables that the table reads."""
         return frozenset().union(*(expression.names for expression in self.expressions())) - {"?"}

@@ -11,10 +11,11 @@ from lxml import etree
 
 from engine.dmn.hit_policy import AGGREGATORS, BY_PRIORITY, LETTERS, POLICIES, Hit, Outputs, Policy
 from engine.dmn.logic import DecisionFailed, Unfit
-from engine.dmn.source import CAMUNDA, Source, spaced
+from engine.dmn.source import CAMUNDA, Source
 from engine.dmn.table import Input, Output, Rule, Table, blocks
 from engine.dmn.types import Types
 from engine.feel import Expression, FeelSyntaxError, Value, compile_unary_tests
+from engine.feel.lexer import spaced
 
 _ANYTHING: Final = frozenset(("", "-"))
 

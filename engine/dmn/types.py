@@ -22,13 +22,11 @@ from engine.dmn.item_type import (
     Written,
     conform,
     is_function,
-    shown,
 )
 from engine.dmn.logic import Convert, DecisionFailed
-from engine.dmn.source import Source, spaced
+from engine.dmn.source import Source
 from engine.feel import EvaluationContext, FeelLimits, FeelSyntaxError, Value, compile_expression
-
-__all__ = ["ImportedTypes", "Types", "shown"]
+from engine.feel.lexer import spaced
 
 # Names of simple types in DMN 1.1 to 1.5 and in Camunda Modeler, and what FEEL calls them.
 SIMPLE: Final = {
@@ -52,6 +50,7 @@ SIMPLE: Final = {
     "function": "function",
 }
 MAX_TYPE_LEVELS: Final = 60
+MAX_SHAPE: Final = 500
 _COMPONENTS: Final = ""  # stands among the names of types that are being read for the entries of one
 _ANY: Final = frozenset(("Any", "any"))
 _ANYTHING: Final = Anything()
@@ -98,6 +97,19 @@ class Types:
         that of the function."""
         kind = self._declared(element)
         return None if kind is _ANYTHING or is_function(kind) else lambda value, context: conform(kind, value, context)
+
+    def kind(self, element: etree._Element | None) -> TypeOf:
+        """The type that the element declares, as FEEL writes it."""
+        return _bounded(self._declared(element))
+
+    def signature(self, parameters: tuple[TypeOf, ...], *results: etree._Element | None) -> TypeOf:
+        """The type of a function, whose result the first of the elements that declares one tells."""
+        kinds = (self._declared(element) for element in results)
+        kind = next((kind for kind in kinds if kind is not _ANYTHING), None)
+        shape = None if kind is None else _bounded(kind)
+        if shape is not None and shape.name == "function":
+            shape = shape.result
+        return TypeOf("function", parameters=parameters, result=shape)
 
     def received(self, element: etree._Element | None) -> Convert | None:
         """The same for a value that comes as JSON from outside."""
@@ -158,7 +170,7 @@ class Types:
             return Collection(self.named(spaced(plain[5:-1]), element))
         if "<" in plain:
             try:
-                return Written(plain, compile_expression(f"value instance of {plain}"))
+                return Written(plain, written_type(plain), compile_expression(f"value instance of {plain}"))
             except FeelSyntaxError:
                 pass
         if plain not in _ANY:
@@ -177,11 +189,16 @@ class Types:
         function = self._source.child(item, "functionItem")
         kind: ItemType = Structure(name, components) if components else self._declared(item)
         if function is not None:
-            kind = FunctionType(len(list(self._source.children(function, "parameters"))))
+            kind = self._function(function)
         kind = self._constrained(item, "allowedValues", kind, f"the allowed values of the type `{name}`")
         if item.get("isCollection") in ("true", "1"):
             kind = Collection(kind)
         return self._constrained(item, "typeConstraint", kind, f"the constraint of the type `{name}`")
+
+    def _function(self, function: etree._Element) -> ItemType:
+        parameters = tuple(self.kind(each) for each in self._source.children(function, "parameters"))
+        name = spaced(function.get("outputTypeRef") or "")
+        return FunctionType(parameters, _bounded(self.named(name, function)) if name else ANY)
 
     def _constrained(self, item: etree._Element, constraint: str, kind: ItemType, where: str) -> ItemType:
         element = self._source.child(item, constraint)
@@ -215,9 +232,18 @@ class Types:
         for prefix, _, types in self._imported:
             if types is not None:
                 for name, kind in types._read_items.items():
-                    yield (f"{prefix}.{name}" if prefix else name), _predicate(kind)
+                    yield (f"{prefix}.{name}" if prefix else name), NamedType(_predicate(kind), _bounded(kind))
         for name, kind in self._read_items.items():
-            yield name, _predicate(kind)
+            yield name, NamedType(_predicate(kind), _bounded(kind))
+
+
+def _bounded(kind: ItemType) -> TypeOf:
+    """The shape of a type; of one that is large, nothing that could be compared."""
+    left, pending = MAX_SHAPE, [kind.shape]
+    while pending and left:
+        pending += pending.pop().parts()
+        left -= 1
+    return TypeOf("a large type", accepts=lambda value: True) if pending else kind.shape
 
 
 def _predicate(kind: ItemType) -> Callable[[Value], bool]:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.dmn import DecisionFailed
 from engine.dmn.hit_policy import AGGREGATORS, POLICIES, Hit, value_of
-from engine.dmn.logic import Evaluation, Unfit
+from engine.dmn.logic import Evaluation, Unfit, fitted
 from engine.dmn.rule_index import BLOCK
-from engine.dmn.table import Output, Rule, Table, TableResult
+from engine.dmn.table import Rule, Table, TableResult
 from engine.feel import DEFAULT_LIMITS, EvaluationContext, FeelLimits, Value
 from tests.dmn_builders import only, table
 
@@ -73,7 +73,7 @@ def by_hand(subject: Table, variables: dict[str, Any], evaluation: Evaluation) -
         given = []
         for column in subject.outputs:
             default = None if column.default is None else column.default.evaluate(variables, context)
-            given.append(_fitted(column, default, "the default", evaluation))
+            given.append(fitted(column.convert, default, f"the default, output `{column.name}`", evaluation))
         value = value_of(subject.columns, given)
     return TableResult(value, tuple(values), tuple(hits))
 
@@ -82,16 +82,8 @@ def _outputs(subject: Table, rule: Rule, variables: dict[str, Any], evaluation: 
     given = []
     for column, entry in zip(subject.outputs, rule.outputs, strict=True):
         value = None if entry is None else entry.evaluate(variables, evaluation.context)
-        given.append(_fitted(column, value, f"rule {rule.row}", evaluation))
+        given.append(fitted(column.convert, value, f"rule {rule.row}, output `{column.name}`", evaluation))
     return given
-
-
-def _fitted(column: Output, value: Value, where: str, evaluation: Evaluation) -> Value:
-    try:
-        return value if column.convert is None else column.convert(value, evaluation.context)
-    except Unfit as unfit:
-        evaluation.warn(where, f"{where}, output `{column.name}`: {unfit}")
-        return None
 
 
 def outcome(run: Any, variables: dict[str, Any], limits: FeelLimits) -> tuple[Any, Any]:

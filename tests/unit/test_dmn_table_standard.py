@@ -90,7 +90,7 @@ def with_input_values(text: str) -> Decision:
 def test_an_input_that_is_not_among_the_input_values_is_told_and_left_to_the_cells() -> None:
     subject = with_input_values('"gold","silver"')
     assert value(subject, tier="else") == 2
-    assert warnings(subject, tier="else") == ['input `tier`: \'else\' is none of the input values "gold","silver"']
+    assert warnings(subject, tier="else") == ['\'else\' is none of the input values "gold","silver"']
     assert warnings(subject, tier="gold") == warnings(subject, tier=None) == []
 
 

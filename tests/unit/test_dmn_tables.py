@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.dmn import Decision, DecisionFailed
-from engine.feel import Date, EvaluationContext
+from engine.feel import Date, EvaluationContext, instant
 from tests.dmn_builders import evaluated, only, table
 
 RULES = [[">= 1", '"low"', "1"], [">= 5", '"high"', "5"], [">= 5", '"low"', "7"]]
@@ -64,6 +64,14 @@ def test_any_fails_when_matching_rules_differ() -> None:
 def test_any_tells_true_from_one() -> None:
     with pytest.raises(DecisionFailed, match="ANY"):
         evaluated(only(table(["n"], ["a"], [["-", "1"], ["-", "true"]], "ANY")), n=2)
+
+
+def test_outputs_are_the_same_where_feel_calls_them_equal() -> None:
+    noon, elsewhere = '@"2024-01-01T12:00:00Z"', '@"2024-01-01T13:00:00+01:00"'
+    assert value(only(table([], ["at"], [[noon], [elsewhere]], "ANY"))) == instant(1_704_110_400 * 10**9)
+    assert value(only(table([], ["at"], [[f"[{noon}]"], [f"[{elsewhere}]"]], "ANY"))) is not None
+    listed = table([], ["at"], [['@"2024-01-02T00:00:00Z"'], [noon]], "PRIORITY", values={"at": elsewhere})
+    assert value(only(listed)) == instant(1_704_110_400 * 10**9)
 
 
 def test_priority_gives_the_output_that_is_listed_first() -> None:
