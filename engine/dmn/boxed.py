@@ -12,11 +12,12 @@ from lxml import etree
 
 from engine.dmn import iteration
 from engine.dmn.logic import BOXED_LEVELS, Convert, Evaluation, Logic, Parameter, Scope, fitted, function_of
-from engine.dmn.source import Source, spaced
+from engine.dmn.source import Source
 from engine.dmn.table_reader import TableReader
 from engine.dmn.types import Types
 from engine.feel import Expression, FeelSyntaxError, Value, compile_expression
 from engine.feel.functions import BUILTINS
+from engine.feel.lexer import spaced
 
 BOXED: Final = (
     "decisionTable",

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from lxml import etree
 
 from engine.dmn.reader import FileReader, Import
-from engine.dmn.source import NAMESPACES, Source, spaced
+from engine.dmn.source import NAMESPACES, Source
 from engine.errors import DefinitionInvalid, Problem
+from engine.feel.lexer import spaced
 from engine.xml import read_tree
 
 MAX_LEVELS: Final = 16

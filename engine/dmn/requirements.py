@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from lxml import etree
 
 from engine.dmn.decision import Bound, Prefixed
-from engine.dmn.source import Source, spaced
+from engine.dmn.source import Source
+from engine.feel.lexer import spaced
 
 DECISION: Final = "decision"
 INPUT_DATA: Final = "inputData"

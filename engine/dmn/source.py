@@ -12,6 +12,7 @@ from lxml import etree
 
 from engine.errors import Problem
 from engine.feel import Expression, FeelSyntaxError, Value, compile_expression, compile_unary_tests
+from engine.feel.lexer import spaced
 from engine.xml import read_tree
 
 # DMN 1.1 (and its last beta) to 1.5.
@@ -151,8 +152,3 @@ class Source:
             told = f"{where} has a part without a value: {remark}"
             self.add(element, "feel-no-value", told, "Correct the marked part; it is null.", "warning")
         return compiled
-
-
-def spaced(name: str) -> str:
-    """A name with its inner white space reduced to single spaces."""
-    return " ".join(name.split())

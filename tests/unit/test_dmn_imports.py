@@ -68,6 +68,7 @@ def test_knowledge_and_types_have_the_name_of_the_import_before_theirs() -> None
     main = file("main", imported("my rates", RATES), data, price)
     read = model(main, rates=file(RATES, ORDER, RATE))
     assert value(read, "price", Order={"tokens": 3, "unit price": 2}) == 6
+    assert read.decisions["price"].reads == {"Order"}
     assert check_decisions(main, "main.dmn", {"rates.dmn": file(RATES, ORDER, RATE)}) == []
 
 
