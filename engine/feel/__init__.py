@@ -17,7 +17,7 @@ from engine.feel.temporal import (
     date_and_time,
     instant,
 )
-from engine.feel.temporal_text import parse_duration_us, temporal_text
+from engine.feel.temporal_text import temporal_text
 from engine.feel.values import FeelFunction, Range, Value, kind_of
 from engine.feel.zones import UTC, Zone
 
@@ -46,7 +46,6 @@ __all__ = [
     "date_and_time",
     "instant",
     "kind_of",
-    "parse_duration_us",
     "temporal_text",
     "to_json",
 ]

@@ -11,7 +11,7 @@ from engine.feel import mistakes
 from engine.feel.environment import FeelLimits
 from engine.feel.faults import FeelSyntaxError
 from engine.feel.lexer import Token, tokenize
-from engine.feel.vocabulary import Vocabulary, joined, vocabulary_of
+from engine.feel.vocabulary import Vocabulary, joined, longer, vocabulary_of
 
 _NAME_SYMBOLS = frozenset("+-*/.'’")
 MAX_NAME_TOKENS = 60
@@ -170,7 +170,7 @@ class Cursor:
     def member_name(self) -> str:
         """Step over the name after a dot: a known one, a keyword, or all words that follow."""
         count, name = max(
-            self.known.longest(self.tokens, self.index), self.members.longest(self.tokens, self.index), key=_tokens
+            self.known.longest(self.tokens, self.index), self.members.longest(self.tokens, self.index), key=longer
         )
         if self.token.kind == "keyword" and not count:
             return self.advance().text
@@ -216,7 +216,3 @@ class Cursor:
 
     def _in_name(self, ahead: int) -> bool:
         return self.peek(ahead).kind in _WORDS or self.peek(ahead).text in _NAME_SYMBOLS
-
-
-def _tokens(match: tuple[int, str]) -> int:
-    return match[0]

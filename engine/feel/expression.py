@@ -147,7 +147,10 @@ class Expression:
                 context.steps_spent += env.limits.max_steps - env.steps_left
 
     def evaluate_in(self, env: Env, tested: Any = UNTESTED) -> Value:
-        """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps."""
+        """As `evaluate`, in an `env` that several expressions use one after the other; each may spend all its steps.
+
+        Both say what is the same in full, since a call that they shared would cost as much as a comparison.
+        """
         env.frame = [None] * self._frame_size if self._frame_size else NO_FRAME
         env.text = self.text
         env.tested = tested

@@ -99,18 +99,20 @@ _OPERATOR_TEXT = "= != < <= > >= + - * / ** and or in between not then else retu
 _OPERATORS = frozenset(_OPERATOR_TEXT.split())
 _CLOSERS = frozenset(")]}")
 _ASSIGNING = frozenset(("let", "var", "const", "set", "val"))
-_IF = "a condition is written if a then b else c"
+IF = "a condition is written if a then b else c"
+FOR = "a loop is written for x in list return x + 1"
+QUANTIFIED = "written some x in list satisfies x > 1"
 _AFTER_EXPRESSION = {
     "..": "a range stands in brackets: [1..10]",
     ",": "several values stand in a list: [1, 2]; the decimal sign is '.'",
     ":": "a context stands in braces: {key: value}",
-    "then": _IF,
-    "else": _IF,
-    "return": "a loop is written for x in list return x + 1",
-    "satisfies": "written some x in list satisfies x > 1",
+    "then": IF,
+    "else": IF,
+    "return": FOR,
+    "satisfies": QUANTIFIED,
     "{": "a call is written name(...)",
 }
-UNDECLARED = "a name with spaces must be declared, or stand between back quotes"
+_UNDECLARED = "a name with spaces must be declared, or stand between back quotes"
 
 
 def found(token: Token) -> str:
@@ -177,7 +179,7 @@ def missing_operand(tokens: Sequence[Token], index: int) -> str:
     if before.text == ":":
         return "':' needs a value"
     if before.text == "if":
-        return f"{_IF}; as a name 'if' stands between back quotes: `if`"
+        return f"{IF}; as a name 'if' stands between back quotes: `if`"
     if token.kind == "keyword":
         return f"'{token.text}' is a keyword; as a name it stands between back quotes: `{token.text}`"
     return "a number needs no '+' before it" if token.text == "+" else ""
@@ -205,7 +207,7 @@ def missing_operator(tokens: Sequence[Token], index: int) -> str:
     if before.text in _ASSIGNING:
         return "a local value is an entry of a context: {x: 1, y: x + 1}.y"
     named = before.kind == "name" or (before.kind == "number" and tokens[index - 2].kind == "name")
-    return _WORDS.get(token.text) or (UNDECLARED if named else "")
+    return _WORDS.get(token.text) or (_UNDECLARED if named else "")
 
 
 def no_else(tokens: Sequence[Token], index: int) -> str:

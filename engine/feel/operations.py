@@ -183,7 +183,7 @@ def _same_ground(left: Value, right: Value) -> None:
 
 
 def _instant_of(value: Date | DateTime) -> int:
-    return value.epoch_ns() if isinstance(value, DateTime) else value.epoch_days() * NS_PER_DAY
+    return value.utc_ns if isinstance(value, DateTime) else value.epoch_days() * NS_PER_DAY
 
 
 def subtract(env: Env, left: Value, right: Value) -> Value:

@@ -5,14 +5,14 @@ Called by the compiler's entry points in this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable
+from functools import cached_property
 
 from engine.feel import mistakes, operations, tree
-from engine.feel.environment import FeelLimits
 from engine.feel.literals import number, temporal
 from engine.feel.phrases import Phrases
 from engine.feel.tree import Node
-from engine.feel.type_parser import Accepts, height, parse_type
+from engine.feel.type_parser import height, parse_type
 
 OR, AND, COMPARISON, SUM, PRODUCT, POWER, UNARY, INSTANCE, POSTFIX = range(1, 10)
 _INFIX = {
@@ -48,16 +48,10 @@ TESTED = "?"
 class Parser(Phrases):
     """One parse of one text."""
 
-    def __init__(
-        self,
-        text: str,
-        names: Collection[str],
-        calls: Container[str],
-        limits: FeelLimits,
-        types: Mapping[str, Accepts] | None = None,
-    ) -> None:
-        super().__init__(text, names, calls, limits, types)
-        self.prefixes: dict[str, Callable[[], Node]] = {
+    @cached_property
+    def prefixes(self) -> dict[str, Callable[[], Node]]:
+        """What reads the form that begins with a token."""
+        return {
             "if": self.conditional,
             "for": self.iteration,
             "some": self.quantified,

@@ -14,9 +14,6 @@ from engine.feel.environment import FeelLimits
 from engine.feel.tree import Node
 from engine.feel.type_parser import Accepts, height, parse_type
 
-_IF = "a condition is written if a then b else c"
-_FOR = "a loop is written for x in list return x + 1"
-_QUANTIFIED = "written some x in list satisfies x > 1"
 _FUNCTION = "a function is written function(a, b) a + b"
 _LANGUAGES = {"java": "Java", "pmml": "PMML"}
 
@@ -52,7 +49,7 @@ class Phrases(Cursor):
     def conditional(self) -> Node:
         token = self.advance()
         condition = self.expression()
-        self.expect("then", _IF)
+        self.expect("then", mistakes.IF)
         then = self.expression()
         self.expect("else", mistakes.no_else(self.tokens, self.index))
         otherwise = self.expression()
@@ -80,8 +77,8 @@ class Phrases(Cursor):
 
     def iteration(self) -> Node:
         token, outer = self.advance(), len(self.known)
-        iterators = self.iterators(_FOR)
-        self.expect("return", _FOR)
+        iterators = self.iterators(mistakes.FOR)
+        self.expect("return", mistakes.FOR)
         body = self.expression()
         self.known.forget(outer)
         depth = self.above(body, *_domains(iterators), levels=3 + len(iterators))
@@ -89,8 +86,8 @@ class Phrases(Cursor):
 
     def quantified(self) -> Node:
         token, outer = self.advance(), len(self.known)
-        iterators = self.iterators(_QUANTIFIED)
-        self.expect("satisfies", _QUANTIFIED)
+        iterators = self.iterators(mistakes.QUANTIFIED)
+        self.expect("satisfies", mistakes.QUANTIFIED)
         condition = self.expression()
         self.known.forget(outer)
         depth = self.above(condition, *_domains(iterators), levels=3 + len(iterators))

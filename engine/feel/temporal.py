@@ -153,13 +153,9 @@ class DateTime:
         """Offset from UTC in seconds at this instant; None without a zone."""
         return None if self.zone is None else (self.local_ns - self.utc_ns) // NS_PER_SECOND
 
-    def epoch_ns(self) -> int:
-        """Nanoseconds since 1970-01-01T00:00:00Z; a value without zone counts as UTC."""
-        return self.utc_ns
-
     @property
     def epoch_us(self) -> int:
-        """Microseconds since 1970-01-01T00:00:00Z, rounded down."""
+        """Microseconds since 1970-01-01T00:00:00Z, rounded down; a value without zone counts as UTC."""
         return self.utc_ns // NS_PER_US
 
     def plus_ns(self, ns: int) -> DateTime:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from engine.feel.faults import FeelFault, FeelValueError
+from engine.feel.faults import FeelFault
 from engine.feel.temporal import (
     MAX_OFFSET_S,
     NS_PER_DAY,
     NS_PER_SECOND,
-    NS_PER_US,
     Date,
     DateTime,
     DaysTimeDuration,
@@ -166,23 +165,6 @@ def parse_temporal(text: str) -> Temporal:
     if colon < 0:
         return parse_date(text)
     return parse_date_time(text) if 0 < text.find("T") < colon else parse_time(text)
-
-
-def parse_duration_us(text: str) -> int:
-    """Microseconds of an ISO 8601 days-and-time duration such as PT5S, PT0.25S or P1DT2H.
-
-    Raises FeelValueError when the text is no such duration, is measured in months or years (they have no fixed
-    length), or is finer than a microsecond.
-    """
-    try:
-        duration = parse_duration(text)
-    except FeelFault as fault:
-        raise FeelValueError(fault.cause) from fault
-    if isinstance(duration, YearsMonthsDuration):
-        raise FeelValueError(f"{text!r} is measured in months, which have no fixed length; use days and time")
-    if duration.ns % NS_PER_US:
-        raise FeelValueError(f"{text!r} is finer than a microsecond")
-    return duration.us
 
 
 def _seconds_text(ns: int) -> str:

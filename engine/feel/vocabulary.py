@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from engine.feel.lexer import Token, spaced, tokenize
@@ -38,8 +39,8 @@ def joined(tokens: Sequence[Token], first: int, count: int) -> str:
     return "".join(parts)
 
 
-def _length(match: tuple[int, str]) -> int:
-    return match[0]
+# Of names that begin at one place, the one of most tokens is meant.
+longer = itemgetter(0)
 
 
 class Vocabulary:
@@ -82,7 +83,7 @@ class Vocabulary:
         while branch is not None:
             count += 1
             if branch.get(_NAMES):
-                found = max((count, branch[_NAMES][-1]), found, key=_length)
+                found = max((count, branch[_NAMES][-1]), found, key=longer)
             branch = branch.get(tokens[index + count].text) if index + count < len(tokens) - 1 else None
         return found
 

@@ -12,9 +12,7 @@ from engine.feel import (
     DateTime,
     DaysTimeDuration,
     EvaluationContext,
-    FeelValueError,
     compile_expression,
-    parse_duration_us,
     temporal_text,
 )
 from engine.feel.temporal import date_from_epoch_days
@@ -166,36 +164,6 @@ def test_days_of_the_calendar_survive_the_way_there_and_back_over_all_years() ->
     for days in range(-300_000_000_000, 300_000_000_000, 59_999_999_999):
         for shift in range(-400, 400, 7):
             assert date_from_epoch_days(days + shift).epoch_days() == days + shift
-
-
-@pytest.mark.parametrize(
-    ("text", "expected_us"),
-    [("PT5S", 5_000_000), ("PT0.25S", 250_000), ("P1DT2H", 93_600_000_000), ("-PT0.000001S", -1), ("PT0S", 0)],
-)
-def test_duration_texts_in_microseconds(text: str, expected_us: int) -> None:
-    assert parse_duration_us(text) == expected_us
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "not a duration"),
-        ("P", "not a duration"),
-        ("PT", "not a duration"),
-        ("P1DT", "not a duration"),
-        ("PT5", "not a duration"),
-        ("PT 5S", "not a duration"),
-        ("5S", "not a duration"),
-        ("PT٣S", "not a duration"),
-        ("P1Y", "no fixed length"),
-        ("PT0.0000001S", "finer than a microsecond"),
-        ("PT999999999999999999H", "too long"),
-        ("PT" + "1" * 200 + "S", "at most 128 characters"),
-    ],
-)
-def test_a_text_that_is_no_duration_for_a_timer_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(FeelValueError, match=reason):
-        parse_duration_us(text)
 
 
 def test_timers_read_durations_and_instants_in_microseconds() -> None:

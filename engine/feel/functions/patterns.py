@@ -44,7 +44,7 @@ class _Paid(Meter):
     "matches",
     "input: string, pattern: string, flags?: string|null",
     gives="boolean",
-    about="whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
+    about="Whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
 )
 def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Value:
     program = _compiled(env, pattern, flags or "")
@@ -58,7 +58,7 @@ def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Val
     "replace",
     "input: string, pattern: string, replacement: string, flags?: string|null",
     gives="string",
-    about="the text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
+    about="The text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
 )
 def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | None = None) -> Value:
     named = flags or ""
@@ -84,7 +84,7 @@ def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | N
 @builtin(
     "split",
     "string: string, delimiter: string",
-    about="the parts of a text between what fits a regular expression",
+    about="The parts of a text between what fits a regular expression",
 )
 def split(env: Env, string: str, delimiter: str) -> Value:
     program = _compiled(env, delimiter, "")
@@ -101,7 +101,7 @@ def split(env: Env, string: str, delimiter: str) -> Value:
 @builtin(
     "extract",
     "string: string, pattern: string",
-    about="all parts of a text that fit a regular expression",
+    about="All parts of a text that fit a regular expression",
     origin="Camunda",
 )
 def extract(env: Env, string: str, pattern: str) -> Value:
