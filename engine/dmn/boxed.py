@@ -18,6 +18,7 @@ from engine.dmn.types import Types
 from engine.feel import Expression, FeelSyntaxError, Value, compile_expression
 from engine.feel.functions import BUILTINS
 from engine.feel.lexer import spaced
+from engine.feel.tree import TypeOf
 
 BOXED: Final = (
     "decisionTable",
@@ -129,7 +130,8 @@ class BoxedReader:
         """The formal parameters of a function."""
         found = []
         for element in self._source.children(function, "formalParameter"):
-            found.append(Parameter(self._source.required(element, "name"), self._types.of(element)))
+            name, convert = self._source.required(element, "name"), self._types.of(element)
+            found.append(Parameter(name, convert, self._types.kind(element)))
         if len({parameter.name for parameter in found}) < len(found):
             message = "two parameters have the same name"
             self._source.add(function, "duplicate-parameter", message, "Give each parameter a name of its own.")
@@ -245,11 +247,18 @@ class BoxedReader:
         body = self.inside(element, names | bound, where)
         return parameters, converted(body, self._types.of_result(element), where)
 
+    def signature(self, parameters: tuple[Parameter, ...], *elements: etree._Element | None) -> TypeOf:
+        """The type of a function by what declares its result: one of the elements, outermost first, or its body."""
+        function = elements[-1]
+        body = None if function is None else self._source.child(function, *BOXED)
+        return self._types.signature(tuple(parameter.kind for parameter in parameters), *elements, body)
+
     def _function(self, element: etree._Element, names: frozenset[str], where: str) -> Logic:
         parameters, body = self.function(element, names, where)
+        signature = self.signature(parameters, element)
 
         def run(scope: Scope, evaluation: Evaluation) -> Value:
-            return function_of(where, parameters, body, scope, evaluation)
+            return function_of(where, parameters, body, scope, evaluation, signature)
 
         return over(run, [body], [parameter.name for parameter in parameters])
 

@@ -13,6 +13,7 @@ from engine.dmn.hit_policy import Hit
 from engine.dmn.logic import Convert, DecisionFailed, Evaluation, Logic, Noted, Parameter, Scope, fitted, function_of
 from engine.dmn.table import Table
 from engine.feel import EvaluationContext, FeelWarning, Value, compile_expression, to_json
+from engine.feel.tree import TypeOf
 
 # Makes a FEEL value of what a caller gives, as reading a variable does.
 VARIABLE: Final = compile_expression("value")
@@ -121,6 +122,7 @@ class Knowledge:
     logic: Logic
     knowledge: Bound
     prefixed: Prefixed
+    signature: TypeOf
 
 
 def bind(scope: dict[str, Any], bound: Bound, prefixed: Prefixed, values: Mapping[str, Value]) -> None:
@@ -281,7 +283,9 @@ class Decision:
         functions = evaluation.functions
         scopes: dict[str, dict[str, Value]] = {each.id: {} for each in self.knowledge}
         for each in self.knowledge:
-            functions[each.id] = function_of(each.name, each.parameters, each.logic, scopes[each.id], evaluation)
+            functions[each.id] = function_of(
+                each.name, each.parameters, each.logic, scopes[each.id], evaluation, each.signature
+            )
         for each in self.knowledge:
             bind(scopes[each.id], each.knowledge, each.prefixed, functions)
 

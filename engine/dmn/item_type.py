@@ -10,9 +10,11 @@ from typing import Final, Protocol
 
 from engine.dmn.logic import Unfit, check_steps
 from engine.feel import Date, EvaluationContext, Expression, FeelFunction, Value, kind_of, to_json
+from engine.feel.closures.types import ANY, is_callable, type_text
 from engine.feel.faults import FeelFault
 from engine.feel.temporal import midnight_utc
 from engine.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time
+from engine.feel.tree import TypeOf
 
 _FROM_TEXT: Final[dict[str, Callable[[str], Value]]] = {
     "date": parse_date,
@@ -41,6 +43,10 @@ class ItemType(Protocol):
     @property
     def many(self) -> bool:
         """Whether its values are lists."""
+
+    @property
+    def shape(self) -> TypeOf:
+        """The type as FEEL writes it, without constraints."""
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         """Why the value, which is not null, does not conform; empty when it does."""
@@ -75,6 +81,7 @@ class Simple:
         self.name = kind
         self._parse = _FROM_TEXT.get(kind)
         self.many = kind == "list"
+        self.shape = TypeOf(kind, element=ANY if kind in ("list", "range") else None, bare=kind == "function")
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         found = kind_of(value)
@@ -97,8 +104,9 @@ class Simple:
 class Written:
     """A type that is written in FEEL, such as `list<number>`; the expression says whether `value` is one."""
 
-    def __init__(self, name: str, test: Expression) -> None:
+    def __init__(self, name: str, shape: TypeOf, test: Expression) -> None:
         self.name = name
+        self.shape = shape
         self._test = test
         self.many = name.startswith("list")
 
@@ -114,6 +122,7 @@ class Anything:
     """The type of all values, whose constraints alone matter."""
 
     many = False
+    shape = ANY
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         return ""
@@ -129,6 +138,7 @@ class Collection:
 
     def __init__(self, element: ItemType) -> None:
         self._element = element
+        self.shape = TypeOf("list", element=element.shape)
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, list):
@@ -151,6 +161,7 @@ class Structure:
     def __init__(self, name: str, components: Mapping[str, ItemType]) -> None:
         self._name = name
         self._components = components
+        self.shape = TypeOf("context", entries=tuple((key, kind.shape) for key, kind in components.items()))
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, dict):
@@ -183,6 +194,8 @@ class Reference:
     def __init__(self, types: Mapping[str, ItemType], name: str) -> None:
         self._types = types
         self._name = name
+        # Without a shape of its own, which has no end.
+        self.shape = TypeOf(name, accepts=lambda value: True)
 
     @property
     def many(self) -> bool:
@@ -196,18 +209,23 @@ class Reference:
 
 
 class FunctionType:
-    """Functions with as many parameters as declared."""
+    """Functions whose type, as far as their definition tells, conforms to the declared one (DMN 1.5, 10.3.2.9.2)."""
 
     many = False
 
-    def __init__(self, parameters: int) -> None:
-        self._parameters = parameters
+    def __init__(self, parameters: tuple[TypeOf, ...], result: TypeOf) -> None:
+        self.shape = TypeOf("function", parameters=parameters, result=result)
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         if not isinstance(value, FeelFunction):
             return f"{shown(value)} is a {kind_of(value)}, where a function is declared"
-        found = len(value.parameters)
-        return "" if value.takes(self._parameters) else f"the function has {found} parameters, not {self._parameters}"
+        found, wanted = len(value.parameters), len(self.shape.parameters)
+        if not value.takes(wanted):
+            return f"the function has {found} parameters, not {wanted}"
+        if is_callable(value, self.shape):
+            return ""
+        actual = "a function" if value.signature is None else type_text(value.signature)
+        return f"{actual} does not conform to {type_text(self.shape)}"
 
     def received(self, value: Value, context: EvaluationContext) -> Value:
         return conform(self, value, context)
@@ -229,6 +247,10 @@ class Constrained:
     @property
     def many(self) -> bool:
         return self._inner.many
+
+    @property
+    def shape(self) -> TypeOf:
+        return self._inner.shape
 
     def misfit(self, value: Value, context: EvaluationContext) -> str:
         return self._inner.misfit(value, context) or self._failing(value, context)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from engine.errors import ConchError
 from engine.feel import EvaluationContext, FeelFunction, FeelWarning, Value
 from engine.feel.environment import Env
+from engine.feel.tree import TypeOf
 
 Scope: TypeAlias = Mapping[str, Any]
 Run: TypeAlias = "Callable[[Scope, Evaluation], Value]"
@@ -125,6 +126,7 @@ class Parameter:
 
     name: str
     convert: Convert | None
+    kind: TypeOf
 
 
 def fitted(convert: Convert | None, value: Value, where: str, evaluation: Evaluation) -> Value:
@@ -139,7 +141,12 @@ def fitted(convert: Convert | None, value: Value, where: str, evaluation: Evalua
 
 
 def function_of(
-    name: str, parameters: tuple[Parameter, ...], logic: Logic, scope: Scope, evaluation: Evaluation
+    name: str,
+    parameters: tuple[Parameter, ...],
+    logic: Logic,
+    scope: Scope,
+    evaluation: Evaluation,
+    signature: TypeOf,
 ) -> FeelFunction:
     """The function with this body, as FEEL can call it; `scope` is what it sees beside its arguments."""
 
@@ -165,4 +172,5 @@ def function_of(
         [None] * count,
         scope,
         name,
+        signature,
     )

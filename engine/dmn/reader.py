@@ -167,7 +167,9 @@ class FileReader:
             message = f"{where} reads `{name}`, which is no parameter and nothing that it requires: it is null"
             remedy = "Draw the requirement." if name in self._graph.required_names else "Make it a parameter."
             self._source.add(node.element, "unknown-name", message, remedy, "warning")
-        return Knowledge(node.id, node.name, parameters, logic, bound, prefixed)
+        variable = self._source.child(node.element, "variable")
+        signature = self._boxed.signature(parameters, variable, node.element if function is None else function)
+        return Knowledge(node.id, node.name, parameters, logic, bound, prefixed, signature)
 
     def _read_step(self, node: Node) -> Step:
         names = self._visible(node)

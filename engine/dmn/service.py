@@ -25,7 +25,11 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
         message, remedy = "the decision service has no output decision", "Draw the decision that it gives."
         source.add(node.element, "missing-output", message, remedy)
     inputs = _inputs(graph, node)
-    parameters = tuple(Parameter(each.names[0], types.of(source.child(each.element, "variable"))) for each in inputs)
+    variables = [source.child(each.element, "variable") for each in inputs]
+    parameters = tuple(
+        Parameter(each.names[0], types.of(variable), types.kind(variable))
+        for each, variable in zip(inputs, variables, strict=True)
+    )
     given = [each for each in inputs if each.kind == DECISION]
     inner = tuple(steps[each.id] for each in graph.closure(outputs, {each.id for each in given}))
     values = [(each.id, each.names[0]) for each in inputs]
@@ -44,7 +48,10 @@ def read_service(source: Source, types: Types, graph: Requirements, node: Node, 
     parts = [step.logic.as_logic(step.where) if isinstance(step.logic, Table) else step.logic for step in inner]
     convert = types.of_result(source.child(node.element, "variable"))
     logic = converted(over(run, parts), convert, f'decision service "{node.name}"')
-    return Knowledge(node.id, node.name, parameters, logic, (), ())
+    declaring = [node, *outputs] if len(outputs) == 1 else [node]
+    declared = (source.child(each.element, "variable") for each in declaring)
+    signature = types.signature(tuple(each.kind for each in parameters), *declared)
+    return Knowledge(node.id, node.name, parameters, logic, (), (), signature)
 
 
 def _inputs(graph: Requirements, node: Node) -> list[Node]:

@@ -139,7 +139,7 @@ class TypeOf:
 
     `element` is that of a list or range, `entries` those of a context, `parameters` and `result` those of a function;
     `accepts` decides for a type that the caller defines. `bare` is a list, context, range or function without its
-    parts; a type that is not `known` is a name only.
+    parts; a type that is not `known` is a name only. `shape` is what a type of the caller is made of, where it tells.
     """
 
     name: str
@@ -151,11 +151,23 @@ class TypeOf:
     accepts: Callable[[Value], bool] | None = None
     bare: bool = False
     known: bool = True
+    shape: TypeOf | None = None
 
     def parts(self) -> tuple[TypeOf, ...]:
         """The types that this one is made of."""
         ends = tuple(part for part in (self.element, self.result) if part is not None)
         return (*ends, *(part for _, part in self.entries), *self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType:
+    """A test of values that also tells the shape of its type, so that functions which name the type can be compared."""
+
+    accepts: Callable[[Value], bool]
+    shape: TypeOf
+
+    def __call__(self, value: Value) -> bool:
+        return self.accepts(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Owns the types that `instance of` and function parameters name.
 Never checks a value.
-Called by the parser.
+Called by the parser, and by DMN for types that a file writes in FEEL.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engine.feel.cursor import Cursor
+from engine.feel.environment import DEFAULT_LIMITS
 from engine.feel.lexer import tokenize
-from engine.feel.tree import TypeOf
+from engine.feel.tree import NamedType, TypeOf
 from engine.feel.values import Value
 
 Accepts = Callable[[Value], bool]
@@ -58,6 +59,15 @@ def parse_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     return found
 
 
+def written_type(text: str) -> TypeOf:
+    """The type that a text writes. Raises FeelSyntaxError for a text that is not one type."""
+    cursor = Cursor(text, (), (), DEFAULT_LIMITS)
+    found = parse_type(cursor, {})
+    if cursor.token.kind != "end":
+        raise cursor.error("the end")
+    return found
+
+
 def height(wanted: TypeOf) -> int:
     """The Python frames that testing a value for a type takes."""
     return 1 + 2 * max(map(height, wanted.parts()), default=0)
@@ -69,7 +79,8 @@ def _one_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     own = _defined(cursor, types, 0 if name is None else name[0])
     if own is not None:
         cursor.jump(own[0])
-        return TypeOf(own[1], start, accepts=types[own[1]])
+        accepts = types[own[1]]
+        return TypeOf(own[1], start, accepts=accepts, shape=accepts.shape if isinstance(accepts, NamedType) else None)
     if name is None:
         return TypeOf(_unknown(cursor), start, known=False)
     cursor.jump(name[0])

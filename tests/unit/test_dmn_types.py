@@ -167,6 +167,78 @@ def test_instance_of_asks_for_declared_types() -> None:
         assert tried(data, decision("Answer", literal(expression)))[0] == value, expression
 
 
+PERSON = (
+    '<itemDefinition name="tPerson"><itemComponent name="id"><typeRef>number</typeRef></itemComponent>'
+    '<itemComponent name="name"><typeRef>string</typeRef></itemComponent></itemDefinition>'
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("function&lt;tPerson&gt; -> number", True),
+        ("function&lt;context&lt;id: number, name: string>> -> number", True),
+        ("function&lt;context&lt;id: number, name: string, age: number>> -> number", True),
+        ("function&lt;tPerson&gt; -> Any", True),
+        ("function&lt;context&lt;id: number>> -> number", False),
+        ("function&lt;number> -> number", False),
+        ("function&lt;tPerson> -> string", False),
+        ("function&lt;tPerson, tPerson> -> number", False),
+    ],
+)
+def test_models_services_and_boxed_functions_have_the_types_that_they_declare(kind: str, value: bool) -> None:
+    parameter = '<formalParameter name="p" typeRef="tPerson"/>'
+    knowledge = (
+        '<businessKnowledgeModel id="k" name="k"><variable name="k" typeRef="number"/>'
+        f"<encapsulatedLogic>{parameter}{literal('p.id')}</encapsulatedLogic></businessKnowledgeModel>"
+    )
+    test = kind.replace("&lt;", "<").replace("&gt;", ">")
+    asked = decision("Answer", literal(f"k instance of {test}"), knows=["k"])
+    assert tried(PERSON, knowledge, asked) == (value, [])
+    service = (
+        '<inputData id="p" name="p"><variable name="p" typeRef="tPerson"/></inputData>'
+        f"{decision('Inner', literal('p.id'), ['Input:p'], kind='number')}"
+        '<decisionService id="k" name="k"><variable name="k"/><outputDecision href="#inner"/><inputData href="#p"/>'
+        "</decisionService>"
+    )
+    assert tried(PERSON, service, asked) == (value, [])
+    typed = literal("p.id").replace("<literalExpression", '<literalExpression typeRef="number"')
+    boxed = (
+        f'<context><contextEntry><variable name="f"/><functionDefinition>{parameter}{typed}</functionDefinition>'
+        f"</contextEntry><contextEntry>{literal(f'f instance of {test}')}</contextEntry></context>"
+    )
+    assert tried(PERSON, decision("Answer", boxed)) == (value, [])
+    in_feel = f"(function(p: tPerson) 1) instance of {test}"
+    assert tried(PERSON, decision("Answer", literal(in_feel))) == (value, [])
+
+
+@pytest.mark.parametrize(
+    ("function", "actual"),
+    [
+        ("function(a: string) true", "function<string> -> boolean"),
+        ('function(a: number) "x"', "function<number> -> string"),
+        ("function(a: tOrder) true", "function<tOrder> -> boolean"),
+    ],
+)
+def test_a_function_of_another_type_than_the_declared_one_does_not_fit(function: str, actual: str) -> None:
+    cause = f"{actual} does not conform to function<number> -> boolean"
+    assert decided(function, "tTest") == (None, [cause])
+    assert tried(decision("Answer", literal(f"({function}) instance of tTest"))) == (False, [])
+    for fitting in ("function(a) a", "function(a: number) a > 1", "even"):
+        assert tried(decision("Answer", literal(f"({fitting}) instance of tTest"))) == (True, [])
+
+
+def test_types_that_unfold_to_many_parts_are_compared_by_their_names_alone() -> None:
+    kinds = '<itemDefinition name="{0}0"><typeRef>number</typeRef></itemDefinition>'
+    for level in range(1, 40):
+        parts = "".join(
+            f'<itemComponent name="{part}"><typeRef>{{0}}{level - 1}</typeRef></itemComponent>' for part in "ab"
+        )
+        kinds += f'<itemDefinition name="{{0}}{level}">{parts}</itemDefinition>'
+    asked = decision("Answer", literal("(function(a: x39) 1) instance of function<y39> -> number"))
+    assert tried(kinds.format("x"), kinds.format("y"), asked) == (True, [])
+
+
 def test_a_type_may_hold_itself_in_an_entry_but_not_be_itself() -> None:
     answer = decision("Answer", literal("1"))
     assert check_decisions(definitions(TREE, answer), "test.dmn") == []

@@ -18,7 +18,7 @@ from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
 
 Conforms = Callable[[Env, Value], bool]
 
-_ANY = TypeOf("Any")
+ANY = TypeOf("Any")
 _PARTS = {
     "list": "list<number>",
     "range": "range<number>",
@@ -71,7 +71,7 @@ def conformance(wanted: TypeOf) -> Conforms:
     if wanted.entries:
         return _context_conformance([(key, conformance(kind)) for key, kind in wanted.entries])
     if wanted.result is not None:
-        return lambda env, value: value is None or (isinstance(value, FeelFunction) and _is_callable(value, wanted))
+        return lambda env, value: value is None or (isinstance(value, FeelFunction) and is_callable(value, wanted))
     return lambda env, value: value is None or kind_of(value) == name
 
 
@@ -104,7 +104,8 @@ def _context_conformance(entries: list[tuple[str, Conforms]]) -> Conforms:
     return conforms
 
 
-def _is_callable(function: FeelFunction, wanted: TypeOf) -> bool:
+def is_callable(function: FeelFunction, wanted: TypeOf) -> bool:
+    """Whether the function's type conforms to that type of functions."""
     if function.native is not None:
         return any(conforms_to(actual, wanted) for actual in function.native.signatures)
     actual = function.signature
@@ -116,17 +117,20 @@ def _is_callable(function: FeelFunction, wanted: TypeOf) -> bool:
 def conforms_to(actual: TypeOf, wanted: TypeOf) -> bool:
     """Whether one type conforms to another (DMN 1.5, 10.3.2.9.2): parameters contravariant, all else covariant.
 
-    What cannot be decided counts as conforming: a function's result that its body does not tell, and types of the
-    caller with different names.
+    What cannot be decided counts as conforming: a function's result that its body does not tell, and a type of the
+    caller that does not tell its shape.
     """
     if wanted.name == "Any" or actual.name == "Null":
         return True
     if actual.accepts is not None or wanted.accepts is not None:
-        return actual.accepts is None or wanted.accepts is None or actual.name == wanted.name
+        if actual.accepts is not None and wanted.accepts is not None and actual.name == wanted.name:
+            return True
+        shapes = [kind if kind.accepts is None else kind.shape for kind in (actual, wanted)]
+        return shapes[0] is None or shapes[1] is None or conforms_to(shapes[0], shapes[1])
     if actual.name != wanted.name:
         return False
     if wanted.element is not None:
-        return conforms_to(actual.element or _ANY, wanted.element)
+        return conforms_to(actual.element or ANY, wanted.element)
     if wanted.entries:
         given = dict(actual.entries)
         return all(key in given and conforms_to(given[key], kind) for key, kind in wanted.entries)
@@ -141,7 +145,7 @@ def conforms_to(actual: TypeOf, wanted: TypeOf) -> bool:
 
 def signature(node: tree.FunctionOf) -> TypeOf:
     """The type of a function definition; its result is None where the body does not tell."""
-    declared = tuple(kind or _ANY for kind in node.types)
+    declared = tuple(kind or ANY for kind in node.types)
     parameters = dict(zip(node.parameters, declared, strict=True))
     return TypeOf("function", node.position, parameters=declared, result=_type_of(node.body, parameters))
 
@@ -225,8 +229,8 @@ def type_text(kind: TypeOf) -> str:
         return f"{kind.name}<{type_text(kind.element)}>"
     if kind.entries:
         return f"context<{', '.join(f'{key}: {type_text(entry)}' for key, entry in kind.entries)}>"
-    if kind.result is not None:
-        return f"function<{', '.join(map(type_text, kind.parameters))}> -> {type_text(kind.result)}"
+    if kind.name == "function" and not kind.bare:
+        return f"function<{', '.join(map(type_text, kind.parameters))}> -> {type_text(kind.result or ANY)}"
     return kind.name
 
 
