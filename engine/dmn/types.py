@@ -54,7 +54,6 @@ SIMPLE: Final = {
 }
 MAX_TYPE_LEVELS: Final = 60
 MAX_SHAPE: Final = 500
-MAX_SHAPE: Final = 500
 _COMPONENTS: Final = ""  # stands among the names of types that are being read for the entries of one
 _ANY: Final = frozenset(("Any", "any"))
 _ANYTHING: Final = Anything()
@@ -101,19 +100,6 @@ class Types:
         that of the function."""
         kind = self._declared(element)
         return None if kind is _ANYTHING or is_function(kind) else lambda value, context: conform(kind, value, context)
-
-    def kind(self, element: etree._Element | None) -> TypeOf:
-        """The type that the element declares, as FEEL writes it."""
-        return _bounded(self._declared(element))
-
-    def signature(self, parameters: tuple[TypeOf, ...], *results: etree._Element | None) -> TypeOf:
-        """The type of a function, whose result the first of the elements that declares one tells."""
-        kinds = (self._declared(element) for element in results)
-        kind = next((kind for kind in kinds if kind is not _ANYTHING), None)
-        shape = None if kind is None else _bounded(kind)
-        if shape is not None and shape.name == "function":
-            shape = shape.result
-        return TypeOf("function", parameters=parameters, result=shape)
 
     def kind(self, element: etree._Element | None) -> TypeOf:
         """The type that the element declares, as FEEL writes it."""
@@ -217,11 +203,6 @@ class Types:
         name = spaced(function.get("outputTypeRef") or "")
         return FunctionType(parameters, _bounded(self.named(name, function)) if name else ANY)
 
-    def _function(self, function: etree._Element) -> ItemType:
-        parameters = tuple(self.kind(each) for each in self._source.children(function, "parameters"))
-        name = spaced(function.get("outputTypeRef") or "")
-        return FunctionType(parameters, _bounded(self.named(name, function)) if name else ANY)
-
     def _constrained(self, item: etree._Element, constraint: str, kind: ItemType, where: str) -> ItemType:
         element = self._source.child(item, constraint)
         text = self._source.text(element)
@@ -257,15 +238,6 @@ class Types:
                     yield (f"{prefix}.{name}" if prefix else name), NamedType(_predicate(kind), _bounded(kind))
         for name, kind in self._read_items.items():
             yield name, NamedType(_predicate(kind), _bounded(kind))
-
-
-def _bounded(kind: ItemType) -> TypeOf:
-    """The shape of a type; of one that is large, nothing that could be compared."""
-    left, pending = MAX_SHAPE, [kind.shape]
-    while pending and left:
-        pending += pending.pop().parts()
-        left -= 1
-    return TypeOf("a large type", accepts=lambda value: True) if pending else kind.shape
 
 
 def _bounded(kind: ItemType) -> TypeOf:
