@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from engine.feel import EvaluationContext, FeelLimits, compile_expression
-
-
-def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list[str]]:
-    context = EvaluationContext()
-    result = compile_expression(text).evaluate(scope or {}, context)
-    return result, [warning.cause for warning in context.warnings]
+from tests.feel_values import evaluated
 
 
 @pytest.mark.parametrize(
@@ -49,6 +44,23 @@ def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list
         ("count([])", 0),
         ("count([null, [1, 2]])", 2),
         ("count(7)", 1),
+        ("list contains([1, 2], 3)", False),
+        ("list contains([[1]], [1])", True),
+        ("count([1, null])", 2),
+        ("min([3, 1, 2])", 1),
+        ("max(3, 1, 2)", 3),
+        ('max(["a", "c"])', "c"),
+        ('min([@"PT1M", @"PT2S"]) = @"PT2S"', True),
+        ("sum([1, 2.5])", Decimal("3.5")),
+        ("sum(1, 2)", 3),
+        ('sum([@"PT1S", @"PT2S"]) = @"PT3S"', True),
+        ("product([2, 3])", 6),
+        ("mean([1, 2])", Decimal("1.5")),
+        ("mean(1, 2, 3)", 2),
+        ("median([3, 1, 2])", 2),
+        ("median(1, 2)", Decimal("1.5")),
+        ("any([true, null])", True),
+        ("count(5)", 1),
     ],
 )
 def test_one_value_of_a_list(text: str, expected: Any) -> None:
@@ -111,6 +123,18 @@ def test_one_value_of_a_list(text: str, expected: Any) -> None:
         # A local instant is not equal to one with a zone.
         ('list contains([@"2024-01-01T00:00:00"], @"2024-01-01T00:00:00Z")', False),
         ('count(distinct values([@"2024-01-01T00:00:00", @"2024-01-01T00:00:00Z"]))', 2),
+        ("append([1], 2, [3])", [1, 2, [3]]),
+        ("append([[1], 2])", [[1], 2]),
+        ("concatenate([1], [2, 3])", [1, 2, 3]),
+        ("concatenate([1, 2])", [1, 2]),
+        ("flatten([[1, [2]], 3])", [1, 2, 3]),
+        ("distinct values([1, 2, 1.0, null, null, true, [1], [1]])", [1, 2, None, True, [1]]),
+        ("union([1, 2], [2, 3])", [1, 2, 3]),
+        ("reverse([1, 2])", [2, 1]),
+        ("sort([3, 1, 2], function(a, b) a > b)", [3, 2, 1]),
+        ("sort(list: [{n: 2}, {n: 1}], precedes: function(a, b) a.n < b.n).n", [1, 2]),
+        ("index of([1, 2, 1], 1)", [1, 3]),
+        ("remove([1, 2, 3], -1)", [1, 2]),
     ],
 )
 def test_lists_made_of_lists(text: str, expected: Any) -> None:
@@ -160,6 +184,10 @@ def test_lists_made_of_lists(text: str, expected: Any) -> None:
         ('remove([1], "1")', "must be a number"),
         ("sublist([1], 1, -1)", "'length' must be at least 1, found -1"),
         ("sublist([1], 1, 0)", "'length' must be at least 1, found 0"),
+        ('sum([1, "a"])', "found string at position 2"),
+        ('max([1, "a"])', "cannot compare"),
+        ("sort([1], function(a) a)", "two parameters"),
+        ("all()", "found none"),
     ],
 )
 def test_lists_that_do_not_fit_give_null_with_a_warning(text: str, cause: str) -> None:

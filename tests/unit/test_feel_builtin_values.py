@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from engine.feel import EvaluationContext, FeelLimits, builtins, compile_expression
-
-
-def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list[str]]:
-    context = EvaluationContext()
-    result = compile_expression(text).evaluate(scope or {}, context)
-    return result, [warning.cause for warning in context.warnings]
+from tests.feel_values import evaluated
 
 
 @pytest.mark.parametrize(
@@ -49,6 +44,25 @@ def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list
         ('string join(["a", "b"], ", ", "[", "]")', "[a, b]"),
         ('string join([], ", ", "[", "]")', "[]"),
         ('string join(suffix: "!", prefix: "¡", delimiter: "", list: ["a"])', "¡a!"),
+        ('string length("🐎ab")', 3),
+        ('substring("foobar", 3, 2)', "ob"),
+        ('substring("foobar", -2, 1)', "a"),
+        ('substring(start position: 2, string: "abc")', "bc"),
+        ('upper case("aé")', "AÉ"),
+        ('lower case("AB")', "ab"),
+        ('trim("  a ")', "a"),
+        ('contains("foobar", "ob")', True),
+        ('starts with("foobar", "fo")', True),
+        ('ends with("foobar", "r")', True),
+        ('substring before("foobar", "bar")', "foo"),
+        ('substring before("foobar", "xyz")', ""),
+        ('substring after("foobar", "ob")', "ar"),
+        ('substring after("", "a")', ""),
+        ('split("a;b;c", ";")', ["a", "b", "c"]),
+        ('split("a.b", "\\\\.")', ["a", "b"]),
+        ('string join(["a", null, "b"], "-")', "a-b"),
+        ('string join(["a", "b"])', "ab"),
+        ("string join([])", ""),
     ],
 )
 def test_strings(text: str, expected: Any) -> None:
@@ -92,6 +106,22 @@ def test_strings(text: str, expected: Any) -> None:
         ('number("1000.5", null, ".")', Decimal("1000.5")),
         ('number("1,000.5", ",", null)', Decimal("1000.5")),
         ('number(decimal separator: ",", from: "1,5", grouping separator: null)', Decimal("1.5")),
+        ("floor(-1.56, 1)", Decimal("-1.6")),
+        ("ceiling(1.2)", 2),
+        ("round up(5.5)", 6),
+        ("round up(-1.121, 2)", Decimal("-1.13")),
+        ("round down(-5.5, 0)", -5),
+        ("round half up(5.5, 0)", 6),
+        ("round half up(-5.5, 0)", -6),
+        ("round half down(5.5, 0)", 5),
+        ("abs(-5)", 5),
+        ('abs(@"-PT5S") = @"PT5S"', True),
+        ("modulo(12, 5)", 2),
+        ("modulo(10.1, 4.5)", Decimal("1.1")),
+        ("exp(0)", 1),
+        ("decimal(log(10), 8)", Decimal("2.30258509")),
+        ("odd(3)", True),
+        ("abs([-1])", 1),
     ],
 )
 def test_numbers(text: str, expected: Any) -> None:
@@ -199,6 +229,23 @@ def test_any_value_and_contexts(text: str, expected: Any) -> None:
         ("context merge([1])", "'contexts' must hold contexts, found number"),
         ('context([{key: "a", value: 1}, {key: "a", value: 2}])', "different strings"),
         ("get entries(null)", "found null"),
+        ("floor(null)", "floor: 'n' must be a number, found null"),
+        ('abs("a")', "abs: "),
+        ("abs()", "takes (n: number or duration), found none"),
+        ("abs(1, 2)", "found 2 arguments"),
+        ("abs(x: 1)", "has no parameter 'x'"),
+        ("contains(1, 2)", "'string' must be a string, found number"),
+        ("floor(1.5, 9999)", "scale"),
+        ('number("1,5")', "'1,5' is not a number"),
+        ('number("0x10")', "is not a number"),
+        ('number("1", ";")', "grouping separator"),
+        ('from json("{")', "not JSON"),
+        ('from json("NaN")', "not JSON"),
+        ("to json(function() 1)", "no JSON form"),
+        ("floor(1.5, null)", "'scale' must be a number, found null"),
+        ("not(1)", "must be a boolean"),
+        ('date("2024-02-30")', "has no day 30"),
+        ('duration("5 seconds")', "not a duration"),
     ],
 )
 def test_arguments_that_do_not_fit_give_null_with_a_warning(text: str, cause: str) -> None:

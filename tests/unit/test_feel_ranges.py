@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import pytest
 
-from engine.feel import EvaluationContext, Range, compile_expression
+from engine.feel import Range
+from tests.feel_values import evaluated
 
 RELATIONS = (
     "before",
@@ -35,12 +35,6 @@ OPPOSITES = {
     "overlaps": "overlaps",
     "coincides": "coincides",
 }
-
-
-def evaluated(text: str, scope: dict[str, Any] | None = None) -> tuple[Any, list[str]]:
-    context = EvaluationContext()
-    result = compile_expression(text).evaluate(scope or {}, context)
-    return result, [warning.cause for warning in context.warnings]
 
 
 # Each row: two ranges, and the relations that hold between them in this order.

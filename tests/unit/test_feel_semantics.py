@@ -76,10 +76,25 @@ def test_equality_and_order_hold_within_one_kind(text: str, expected: object) ->
         ("3 in [5..1]", False),
         ("5 in (? > 3 and ? < 9)", True),
         ("{a: 1} in [{a: 1}]", True),
+        ("5 in [1..10]", True),
+        ("5 in (1..5)", False),
+        ("5 in ]4..5]", True),
+        ("5 in 5", True),
+        ("5 in [4, 5]", True),
+        ("5 in (4, 5)", True),
+        ("5 in (< 3, > 4)", True),
+        ("5 in < 3", False),
+        ("5 in ([1..3], [7..9])", False),
+        ("5 in [[1..3], [4..6]]", True),
+        ('"b" in ["a".."c"]', True),
+        ("5 in (? > 4)", True),
+        ("5 in []", False),
+        ("null in (null, 1)", True),
+        ("5 in (x)", True),
     ],
 )
 def test_membership_takes_values_lists_ranges_and_conditions(text: str, expected: object) -> None:
-    assert value(text) is expected
+    assert value(text, x=[5]) is expected
 
 
 def test_a_range_that_ends_before_it_starts_is_none() -> None:
@@ -188,8 +203,6 @@ def test_a_function_in_a_context_may_call_itself_by_its_key() -> None:
         ("0 ** -1", None),
         ("(-8) ** 0.5", None),
         ("2 ** -1", Decimal("0.5")),
-        ("-3 ** 2", 9),
-        ("2 ** 3 ** 2", 64),
         ('"a" + 1', None),
         ("[1] + [2]", None),
         ("1 + true", None),

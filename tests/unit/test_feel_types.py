@@ -80,6 +80,15 @@ def test_every_value_but_null_is_an_instance_of_any(name: str) -> None:
         ("x.y instance of string", False),
         ('[{a: 1}, {a: "b"}][a instance of string].a', ["b"]),
         ('[1, "a", null][item instance of number]', [1]),
+        ("1 instance of number", True),
+        ('"a" instance of number', False),
+        ("true instance of boolean", True),
+        ("[1, 2] instance of list<number>", True),
+        ("{b: 1} instance of context<a: number>", False),
+        ("(function(a) a) instance of function<number> -> number", True),
+        ('@"PT1S" instance of days and time duration', True),
+        ('@"P1Y" instance of days and time duration', False),
+        ('@"2024-01-01T00:00:00" instance of date and time', True),
     ],
 )
 def test_instance_of_follows_the_conformance_of_types(text: str, expected: Any) -> None:
