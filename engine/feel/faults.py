@@ -67,7 +67,7 @@ class LimitExceeded(Exception):
 
 
 class FeelValueError(ValueError):
-    """A value or a text that the called public function cannot take; the message says where and why."""
+    """A value that the called public function cannot take; the message says which and why."""
 
 
 class FeelSyntaxError(ValueError):
