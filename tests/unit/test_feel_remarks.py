@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.feel import EvaluationContext, Expression, compile_expression, compile_unary_tests
+from engine.feel import EvaluationContext, Expression, FeelLimits, compile_expression, compile_unary_tests
 
 
 def said(expression: Expression) -> list[tuple[int, str]]:
@@ -91,3 +91,50 @@ def test_a_call_of_a_function_that_does_not_exist_is_told_once() -> None:
     context = EvaluationContext()
     assert compile_expression("foo(1)").evaluate({"foo": None}, context) is None
     assert [warning.cause for warning in context.warnings] == ["cannot call a null"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ('matches(a, "[")', "matches: "),
+        ('matches(pattern: "(", input: a)', "matches: "),
+        ('matches(a, "a", "z")', "matches: there is no flag 'z'"),
+        ('matches(a, b, "z")', "matches: there is no flag 'z'"),
+        ('replace(a, "(b", "c")', "replace: "),
+        ('replace(a, "b", "$")', "replace: the replacement is wrong at character 1"),
+        ('replace(a, "b*", b)', "replace: the pattern fits a text without characters"),
+        ('split(a, ")")', "split: "),
+        ('split(a, ",*")', "split: the pattern fits a text without characters"),
+        ('extract(a, "a{2,1}")', "extract: "),
+        ('if a = "b" then null else matches(a, "[")', "matches: "),
+    ],
+)
+def test_a_pattern_that_is_wrong_whatever_the_text_is_told(text: str, cause: str) -> None:
+    (remark,) = compile_expression(text).remarks
+    assert remark.cause.startswith(cause)
+    context = EvaluationContext()
+    assert compile_expression(text).evaluate({"a": "x", "b": "y"}, context) is None
+    assert context.warnings == [remark]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'matches(a, "[a-z]")', "matches(a, b)", 'matches(a, "[", b)', 'matches(a, "[", "q")',
+        'replace(a, "b*", b, "q")',
+        'replace(a, "b", "$", "q")', 'split(a, b)', 'matches(a, "a", null)', "matches(a, null)", 'replace(a, b, "$")',
+    ],
+)  # fmt: skip
+def test_what_may_be_a_pattern_is_not_remarked(text: str) -> None:
+    assert not compile_expression(text).remarks
+
+
+def test_all_constant_parts_of_a_text_may_spend_as_much_as_one_evaluation() -> None:
+    part = 'matches("{}", "(a|b|ab)*[c-d]")'
+    texts = [part.format("ab" * 1_000 + str(number)) for number in range(20)]
+    expression = compile_expression(f"[{', '.join(texts)}, 1 + 1]", limits=FeelLimits(max_steps=60_000))
+    assert not expression.is_constant
+    assert len(expression.remarks) <= 3
+    value = expression.evaluate({}, EvaluationContext(limits=FeelLimits(max_steps=5_000_000)))
+    assert isinstance(value, list)
+    assert value[-1] == 2

@@ -11,7 +11,7 @@ from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.closures.names import resolve
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
-from engine.feel.functions.registry import BUILTINS, Builtin
+from engine.feel.functions.registry import BUILTINS, Builtin, Judge
 from engine.feel.functions.spelling import unknown_function
 from engine.feel.values import FeelFunction, Run, Value, kind_of
 
@@ -71,7 +71,24 @@ def _builtin_call(compilation: Compilation, builtin: Builtin, node: tree.Call, c
         cause = fault.cause
         compilation.remark(position, cause)
         return Code(lambda env: env.warn(position, cause), weight)
+    if builtin.judge is not None and not all(code.constant for code in codes):
+        _judge(compilation, builtin, builtin.judge, node, codes)
     return compilation.folded(run, *codes) if builtin.pure else Code(run, weight)
+
+
+def _judge(compilation: Compilation, builtin: Builtin, judge: Judge, node: tree.Call, codes: list[Code]) -> None:
+    """Remark what the constant arguments of a call make wrong, whatever the others are."""
+    names = node.names or [parameter.name for parameter in builtin.declared[0]][: len(codes)]
+    constants = {name: code.value for name, code in zip(names, codes, strict=True) if code.constant}
+
+    def run(env: Env) -> Value:
+        try:
+            judge(env, constants, names)
+        except FeelFault as fault:
+            return env.warn(node.position, f"{builtin.name}: {fault.cause}")
+        return None
+
+    compilation.judged(run)
 
 
 def _declared_call(

@@ -68,7 +68,8 @@ class Compilation:
     """One text being compiled.
 
     `declared` are the variables that the caller named, `called` the names that the text calls, `remarks` what is surely
-    wrong. `function_places` are where the name of a built-in may stand for the function itself.
+    wrong. `function_places` are where the name of a built-in may stand for the function itself. `steps_left` is what
+    evaluating constant parts may still spend, all of them together as much as one evaluation.
     """
 
     text: str
@@ -83,6 +84,10 @@ class Compilation:
     function_places: set[int] = field(default_factory=set)
     constant_tests: ConstantTests | None = None
     remarks: dict[FeelWarning, None] = field(default_factory=dict)
+    steps_left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.steps_left = self.limits.max_steps
 
     def compile(self, node: Node, scope: Scope | None) -> Code:
         """The closure of a node in a scope."""
@@ -101,14 +106,28 @@ class Compilation:
         """The form `run` over `children`, evaluated now when they are constant and it gives no warning."""
         weight = 1 + sum(child.weight for child in children)
         if all(child.constant for child in children):
-            context = EvaluationContext(limits=self.limits)
-            env = Env(_NO_VARIABLES, context, self.text)
-            try:
-                value = run(env)
-            except LimitExceeded as limit:
-                value = env.warn(0, limit.cause)
-            if not context.warnings:
-                return constant(value)
-            if value is None:
-                self.remarks |= dict.fromkeys(context.warnings)
+            tried = self._tried(run)
+            if tried is not None and not tried[1]:
+                return constant(tried[0])
+            if tried is not None and tried[0] is None:
+                self.remarks |= dict.fromkeys(tried[1])
         return Code(run, weight)
+
+    def judged(self, run: Run) -> None:
+        """Remark what `run`, which reads no variable, warns of."""
+        tried = self._tried(run)
+        if tried is not None:
+            self.remarks |= dict.fromkeys(tried[1])
+
+    def _tried(self, run: Run) -> tuple[Value, list[FeelWarning]] | None:
+        """What a constant part gives, with its warnings; None where there are not as many steps left as it takes."""
+        context = EvaluationContext(limits=self.limits)
+        env = Env(_NO_VARIABLES, context, self.text)
+        env.steps_left = given = self.steps_left
+        try:
+            value = run(env)
+        except LimitExceeded as limit:
+            value = env.warn(0, limit.cause)
+        self.steps_left = env.steps_left
+        ended_early = env.steps_left == 0 and given < self.limits.max_steps and bool(context.warnings)
+        return None if ended_early else (value, context.warnings)

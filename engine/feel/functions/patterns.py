@@ -5,13 +5,13 @@ Called by compiled invocations through the table of built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.functions.registry import builtin
-from engine.feel.patterns import Ends, Meter, Program, compile_pattern, every, matches_nothing, search
+from engine.feel.patterns import Ends, Meter, Program, check_flags, compile_pattern, every, matches_nothing, search
 from engine.feel.values import Value
 
 # Steps that compiling any pattern takes, beside those for its size, and finding one wrong, however late. An escape may
@@ -40,10 +40,38 @@ class _Paid(Meter):
         self.env.spend(min(self.most, self.most - self.left))
 
 
+def _judge(env: Env, constants: Mapping[str, Value], given: Collection[str]) -> None:
+    """Refuse a pattern or flags that are wrong whatever the text is."""
+    _judged(env, constants, given)
+
+
+def _judge_consuming(env: Env, constants: Mapping[str, Value], given: Collection[str]) -> None:
+    """Refuse what `_judge` does, a pattern that divides every text without end, and a wrong replacement."""
+    program = _judged(env, constants, given)
+    if program is None:
+        return
+    with _Paid(env) as meter:
+        _check_consuming(program, meter)
+    replacement = constants.get("replacement")
+    if isinstance(replacement, str) and "q" not in str(constants.get("flags")):
+        _template(replacement, program.groups)
+
+
+def _judged(env: Env, constants: Mapping[str, Value], given: Collection[str]) -> Program | None:
+    """The program of a constant pattern; None where it or its flags are not known, or no texts at all."""
+    flags = constants.get("flags") or ""
+    if ("flags" in given and "flags" not in constants) or not isinstance(flags, str):
+        return None
+    check_flags(flags)
+    pattern = constants.get("delimiter", constants.get("pattern"))
+    return _compiled(env, pattern, flags) if isinstance(pattern, str) else None
+
+
 @builtin(
     "matches",
     "input: string, pattern: string, flags?: string|null",
     gives="boolean",
+    judge=_judge,
     about="Whether a part of the text fits the regular expression; the flags are s, m, i, x and q",
 )
 def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Value:
@@ -57,6 +85,7 @@ def matches(env: Env, input: str, pattern: str, flags: str | None = None) -> Val
 @builtin(
     "replace",
     "input: string, pattern: string, replacement: string, flags?: string|null",
+    judge=_judge_consuming,
     gives="string",
     about="The text with what fits the regular expression replaced; `$1` stands for what group 1 has captured",
 )
@@ -84,6 +113,7 @@ def replace(env: Env, input: str, pattern: str, replacement: str, flags: str | N
 @builtin(
     "split",
     "string: string, delimiter: string",
+    judge=_judge_consuming,
     about="The parts of a text between what fits a regular expression",
 )
 def split(env: Env, string: str, delimiter: str) -> Value:
@@ -101,6 +131,7 @@ def split(env: Env, string: str, delimiter: str) -> Value:
 @builtin(
     "extract",
     "string: string, pattern: string",
+    judge=_judge,
     about="All parts of a text that fit a regular expression",
     origin="Camunda",
 )

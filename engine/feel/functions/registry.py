@@ -5,7 +5,7 @@ Called by the modules beside this one to register, by the compiler to look up, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -19,6 +19,8 @@ from engine.feel.values import FeelFunction, Range, Value, kind_of
 
 Check: TypeAlias = Callable[[Env, Value, str], Value]
 Implementation: TypeAlias = Callable[..., Value]
+# Raises FeelFault where the arguments that are constant make every call wrong; the names are of all that are given.
+Judge: TypeAlias = Callable[[Env, Mapping[str, Value], Collection[str]], None]
 Origin: TypeAlias = Literal["standard", "Camunda"]
 
 
@@ -49,7 +51,8 @@ class Builtin:
     that differs from an earlier one in nothing but its names offers other names for a call by name. Where two lists of
     one length differ in kinds, `signatures` opens with one for calls by position that takes either kind. `each` is how
     the standard names the elements of a variadic one in a call by name: `n` for `n1`, `n2` and so on.
-    `gives` is the type of its results where that is always the same.
+    `gives` is the type of its results where that is always the same. `judge` finds what is wrong with calls of which
+    only a part is constant.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Builtin:
     origin: Origin = "standard"
     each: str = ""
     gives: str = ""
+    judge: Judge | None = None
 
     @property
     def declared(self) -> tuple[Signature, ...]:
@@ -244,13 +248,16 @@ def builtin(
     origin: Origin = "standard",
     each: str = "",
     gives: str = "",
+    judge: Judge | None = None,
 ) -> Callable[[Implementation], Implementation]:
     """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
 
     def register(implementation: Implementation) -> Implementation:
         declared = [_parameters(declaration) for declaration in declarations or ("",)]
         signatures = (*_by_position(declared), *declared)
-        BUILTINS[name] = Builtin(name, implementation, signatures, variadic, unwraps, pure, about, origin, each, gives)
+        BUILTINS[name] = Builtin(
+            name, implementation, signatures, variadic, unwraps, pure, about, origin, each, gives, judge
+        )
         return implementation
 
     return register

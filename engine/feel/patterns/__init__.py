@@ -9,9 +9,19 @@ from functools import lru_cache
 
 from engine.feel.patterns.matching import Ends, Meter, OutOfSteps, every, matches_nothing, search
 from engine.feel.patterns.program import Compiler, Program
-from engine.feel.patterns.syntax import parse
+from engine.feel.patterns.syntax import check_flags, parse
 
-__all__ = ["Ends", "Meter", "OutOfSteps", "Program", "compile_pattern", "every", "matches_nothing", "search"]
+__all__ = [
+    "Ends",
+    "Meter",
+    "OutOfSteps",
+    "Program",
+    "check_flags",
+    "compile_pattern",
+    "every",
+    "matches_nothing",
+    "search",
+]
 
 
 @lru_cache(maxsize=256)
