@@ -13,6 +13,7 @@ from typing import Any
 from engine.feel import numbers, temporal
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault, LimitExceeded
+from engine.feel.lexer import tokenize
 from engine.feel.mistakes import METHODS
 from engine.feel.properties import PROPERTIES
 from engine.feel.temporal import (
@@ -24,7 +25,7 @@ from engine.feel.temporal import (
     YearsMonthsDuration,
     date_from_epoch_days,
 )
-from engine.feel.values import Number, Range, Value, is_number, kind_of
+from engine.feel.values import Definition, FeelFunction, Number, Range, Value, is_number, kind_of
 
 SCALARS = frozenset({"number", "string", "boolean"})
 
@@ -61,7 +62,35 @@ def equals(env: Env, left: Value, right: Value, depth: int = 0) -> bool | None:
         )
     if isinstance(left, DateTime | Time) and isinstance(right, DateTime | Time):
         return temporal.same(left, right)
+    if isinstance(left, FeelFunction) and isinstance(right, FeelFunction):
+        return left is right or _same_function(env, left, right, depth + 1)
     return left == right
+
+
+def _same_function(env: Env, left: FeelFunction, right: FeelFunction, depth: int) -> bool:
+    """Whether two functions have the same parameters, body and scope (DMN 1.5, table 53).
+
+    The scope is the same where what the bodies read of it is: the variables of the caller, and equal local values.
+    """
+    first, second = left.definition, right.definition
+    if first is None or second is None or left.scope is not right.scope or left.parameters != right.parameters:
+        return False
+    env.spend((first.end - first.start + second.end - second.start) >> 3)
+    if _written(left.text, first) != _written(right.text, second):
+        return False
+    return len(first.captured) == len(second.captured) and all(
+        name == other
+        and (
+            (left.frame[slot] is left and right.frame[place] is right)
+            or equals(env, left.frame[slot], right.frame[place], depth) is True
+        )
+        for (name, slot), (other, place) in zip(first.captured, second.captured, strict=True)
+    )
+
+
+def _written(text: str, definition: Definition) -> list[str]:
+    """The tokens of a function, without white space and comments."""
+    return [token.text for token in tokenize(text[definition.start : definition.end])]
 
 
 # What values of one kind are ordered by. Times and instants stand below: with and without zone they differ.

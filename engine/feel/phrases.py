@@ -116,7 +116,8 @@ class Phrases(Cursor):
         body = self.expression()
         self.known.forget(outer)
         depth = self.above(body, levels=2 + max((height(kind) for kind in types if kind is not None), default=0))
-        return tree.FunctionOf(token.start, depth, tuple(parameters), body, tuple(types))
+        end = self.tokens[self.index - 1].end
+        return tree.FunctionOf(token.start, depth, tuple(parameters), body, tuple(types), end)
 
     def _declared_type(self) -> tree.TypeOf:
         declared = parse_type(self, self.types)

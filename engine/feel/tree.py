@@ -179,11 +179,12 @@ class Undefined(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOf(Node):
-    """`types` has one element for each parameter: its declared type, or None."""
+    """`types` has one element for each parameter: its declared type, or None; `end` is where the body ends."""
 
     parameters: tuple[str, ...]
     body: Node
-    types: tuple[TypeOf | None, ...] = ()
+    types: tuple[TypeOf | None, ...]
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

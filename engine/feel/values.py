@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from engine.feel.temporal import Date, DateTime, DaysTimeDuration, Time, YearsMonthsDuration
 
@@ -34,11 +34,20 @@ class Range:
     end_included: bool = True
 
 
+class Definition(NamedTuple):
+    """Where in its text a function is written, and the names and slots of the local values that it reads there."""
+
+    start: int
+    end: int
+    captured: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FeelFunction:
-    """A function value with what it captured where it was defined. Compared by identity.
+    """A function value with what it captured where it was defined.
 
-    `signature` is its type as far as its definition tells. `native` is there for a built-in and takes its calls.
+    `signature` is its type as far as its definition tells. `native` is there for a built-in and takes its calls,
+    `definition` for one that is written in FEEL.
     """
 
     parameters: tuple[str, ...]
@@ -51,6 +60,7 @@ class FeelFunction:
     text: str
     signature: TypeOf | None = None
     native: Native | None = None
+    definition: Definition | None = None
 
     def takes(self, count: int) -> bool:
         """Whether a call by position may have so many arguments."""

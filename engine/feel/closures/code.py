@@ -69,7 +69,8 @@ class Compilation:
 
     `declared` are the variables that the caller named, `called` the names that the text calls, `remarks` what is surely
     wrong. `function_places` are where the name of a built-in may stand for the function itself. `steps_left` is what
-    evaluating constant parts may still spend, all of them together as much as one evaluation.
+    evaluating constant parts may still spend, all of them together as much as one evaluation; `slot_names` are the
+    names of the slots that are read.
     """
 
     text: str
@@ -81,6 +82,7 @@ class Compilation:
     names: set[str] = field(default_factory=set)
     possible_names: set[str] = field(default_factory=set)
     slots_read: set[int] = field(default_factory=set)
+    slot_names: dict[int, str] = field(default_factory=dict)
     function_places: set[int] = field(default_factory=set)
     constant_tests: ConstantTests | None = None
     remarks: dict[FeelWarning, None] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
 from engine.feel.numbers import whole
 from engine.feel.temporal import Date, date_from_epoch_days
-from engine.feel.values import FeelFunction, Range, Run, Value, is_number, kind_of
+from engine.feel.values import Definition, FeelFunction, Range, Run, Value, is_number, kind_of
 
 Step = Callable[[Env], bool]
 
@@ -186,14 +186,21 @@ def quantified(compilation: Compilation, node: tree.Quantified, scope: Scope | N
 
 
 def function_of(compilation: Compilation, node: tree.FunctionOf, scope: Scope | None) -> Code:
+    slots_outside, read_outside = compilation.slot_count, compilation.slots_read
     slots = {parameter: compilation.new_slot() for parameter in node.parameters}
+    compilation.slots_read = set()
     body = compilation.compile(node.body, Scope(scope, slots))
+    captured = sorted((compilation.slot_names[slot], slot) for slot in compilation.slots_read if slot < slots_outside)
+    definition = Definition(node.position, node.end, tuple(captured))
+    compilation.slots_read |= read_outside
     places, weight, depth, kind = tuple(slots.values()), body.weight, node.depth, signature(node)
     body_run = declared(node, places, body.run)
 
     def run(env: Env) -> Value:
         env.spend(len(env.frame) >> 3)
         frame = env.frame.copy()
-        return FeelFunction(node.parameters, places, body_run, depth, weight, frame, env.scope, env.text, kind)
+        return FeelFunction(
+            node.parameters, places, body_run, depth, weight, frame, env.scope, env.text, kind, None, definition
+        )
 
     return Code(run, 1 + weight)

@@ -43,10 +43,12 @@ def resolve(compilation: Compilation, wanted: str, scope: Scope | None) -> tuple
     while scope is not None:
         if scope.item_slot is not None:
             compilation.slots_read.add(scope.item_slot)
+            compilation.slot_names.setdefault(scope.item_slot, "item")
             items.append(scope.item_slot)
         if wanted in scope.slots:
             slot = scope.slots[wanted]
             compilation.slots_read.add(slot)
+            compilation.slot_names[slot] = wanted
             return slot, items
         scope = scope.parent
     return None, items
