@@ -6,22 +6,20 @@ Called by the property tests of FEEL.
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections import OrderedDict, UserDict, UserList
 from decimal import Decimal
 from enum import IntEnum, StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import strategies as st
 from lxml import etree
 
 from engine.feel import Builtin, Date, DaysTimeDuration, Range, builtins
+from tests.tck import SUITE
 
-SUITE = Path(os.environ.get("CONCH_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "dmn-tck"
 NAMES: Final = ["a", "b", "items", "order", "first name", "item", "partial", "x"]
 MISSING: Final = ["missing", "_private", "__class__"]
 

@@ -5,6 +5,6 @@ Called as `python -m tests.tck`, and by the tests that hold the counts.
 
 from tests.tck.outcome import Outcome
 from tests.tck.report import Count, counted_by_file, counted_by_level
-from tests.tck.suite import TestFile, files_of, outcomes_of
+from tests.tck.suite import SUITE, TestFile, files_of, outcomes_of
 
-__all__ = ["Count", "Outcome", "TestFile", "counted_by_file", "counted_by_level", "files_of", "outcomes_of"]
+__all__ = ["SUITE", "Count", "Outcome", "TestFile", "counted_by_file", "counted_by_level", "files_of", "outcomes_of"]

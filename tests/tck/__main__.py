@@ -15,10 +15,10 @@ from tests.tck.report import report
 from tests.tck.suite import TestFile, files_of, outcomes_of
 
 _EXAMPLES = """examples:
-  python -m tests.tck ../shared/data/dmn-tck                        every level, counts only
-  python -m tests.tck ../shared/data/dmn-tck --level 3 --failures   one level, with each failure
-  python -m tests.tck ../shared/data/dmn-tck/compliance-level-2     the folder of one level
-  python -m tests.tck my-suite/0001-filter --failures               the folder of a single test
+  python -m tests.tck ../dmn-tck                         every level, counts only
+  python -m tests.tck ../dmn-tck --level 3 --failures    one level, with each failure
+  python -m tests.tck ../dmn-tck/compliance-level-2      the folder of one level
+  python -m tests.tck my-suite/0001-filter --failures    the folder of a single test
 
 exit code: 0 all passed, 1 some failed, 2 wrong use
 """

@@ -69,8 +69,8 @@ def read_model(path: Path, *, to_call: bool = False) -> TestedModel:
 def _tested(
     model: DecisionModel, outputs: dict[str, int], callers: dict[str, str], refused: dict[str, str]
 ) -> TestedModel:
-    own = {" ".join(each.name.split()): each for key, each in model.decisions.items() if key not in callers}
-    services = {" ".join(each.name.split()): each for each in model.services.values()}
+    own = {each.name: each for key, each in model.decisions.items() if key not in callers}
+    services = {each.name: each for each in model.services.values()}
     called = {callers[key]: each for key, each in model.decisions.items() if key in callers}
     return TestedModel(own, services, outputs, called, refused)
 

@@ -20,14 +20,9 @@ _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)\Z", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 _TEXTS: Final = ("string", "normalizedString", "token", "anyURI", "anySimpleType")
-_SIGNED: Final = ("integer", "int", "long", "short", "byte", "negativeInteger", "nonPositiveInteger")
-_UNSIGNED: Final = (
-    "positiveInteger",
-    "nonNegativeInteger",
-    "unsignedLong",
-    "unsignedInt",
-    "unsignedShort",
-    "unsignedByte",
+_INTEGERS: Final = (
+    *("integer", "int", "long", "short", "byte", "negativeInteger", "nonPositiveInteger", "positiveInteger"),
+    *("nonNegativeInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"),
 )
 
 
@@ -130,7 +125,7 @@ def _temporal(function: str) -> Callable[[str], Any]:
 
 _SCALARS: Final[dict[str, Callable[[str], Any]]] = {
     **dict.fromkeys(_TEXTS, str),
-    **dict.fromkeys((*_SIGNED, *_UNSIGNED), _number(re.compile(r"[+-]?\d+\Z", re.ASCII))),
+    **dict.fromkeys(_INTEGERS, _number(re.compile(r"[+-]?\d+\Z", re.ASCII))),
     "decimal": _number(_DECIMAL),
     "double": _number(_DOUBLE),
     "float": _number(_DOUBLE),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
-from tests.tck import Count, Outcome, counted_by_file, counted_by_level, files_of, outcomes_of
+from tests.tck import SUITE, Count, Outcome, counted_by_file, counted_by_level, files_of, outcomes_of
 
 pytestmark = pytest.mark.slow
 
-SUITE = Path(os.environ.get("CONCH_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "dmn-tck"
 # How many results come out of how many, by level. May only rise.
 FLOORS = {"2": Count(87, 87), "3": Count(2532, 2550)}
 # Files of which not every result comes out, for their functions are Java; of all others every one does.
