@@ -30,10 +30,12 @@ class FeelWarning(NamedTuple):
 
     @property
     def line(self) -> int:
+        """The line of the place, counted from 1."""
         return place(self.expression, self.position)[0]
 
     @property
     def column(self) -> int:
+        """The column of the place, counted from 1."""
         return place(self.expression, self.position)[1]
 
     def __str__(self) -> str:

@@ -204,9 +204,9 @@ def compile_expression(
 ) -> Expression:
     """Compile one expression.
 
-    `names` are known variables, needed only for those with spaces or operators in them. `types` are the types that
-    `instance of` and declared parameters may name beside FEEL's own, each with the test of a value that is not null.
-    Raises FeelSyntaxError.
+    `names` are known variables: needed for those with spaces or operators in them, and for those that hold a function.
+    `types` are the types that `instance of` and declared parameters may name beside FEEL's own, each with the test of a
+    value that is not null. Raises FeelSyntaxError.
     """
     known = plain_literal(text, limits)
     if known is None:
