@@ -100,6 +100,7 @@ def test_a_moment_is_its_day_and_its_time(moment: DateTime) -> None:
 @given(moments, st.integers(-5_000, 5_000))
 def test_months_keep_the_day_or_take_the_last_one(moment: DateTime, count: int) -> None:
     assume(moment.zone is None or moment.zone.name is None)
+    assume(abs(moment.date.year) <= MAX_YEAR - 5_000 // 12 - 1)
     later = moment.plus_months(count)
     assert later.time == moment.time
     assert (later.date.year - moment.date.year) * 12 + later.date.month - moment.date.month == count
