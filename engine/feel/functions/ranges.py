@@ -5,7 +5,8 @@ Called by compiled invocations through the table of built-ins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from engine.feel import operations
 from engine.feel.environment import Env
@@ -16,6 +17,8 @@ from engine.feel.numbers import D34, decimal_result, narrowed
 from engine.feel.temporal_text import parse_temporal
 from engine.feel.values import Range, Value, kind_of
 
+Relation: TypeAlias = Callable[[Range, Range], bool]
+
 MAX_RANGE_TEXT = 1_000
 # Steps that reading any range takes, beside those for its characters.
 _READING_RANGE = 5
@@ -24,6 +27,7 @@ _POINTS = "point1: point, point2: point"
 _POINT_RANGE = "point: point, range: range"
 _RANGE_POINT = "range: range, point: point"
 _RANGES = "range1: range, range2: range"
+_TURNED = {_POINT_RANGE: _RANGE_POINT, _RANGE_POINT: _POINT_RANGE}
 _MAKERS = frozenset({"date", "time", "date and time", "duration"})
 
 
@@ -104,163 +108,102 @@ def _same_end(first: Range, second: Range) -> bool:
     return mine is other and _end_order(first, second) == 0
 
 
-def _touches(first: Range, second: Range) -> bool:
-    order, included = _meeting(first, second)
-    return order == 0 and included
+def _relation(
+    name: str, opposite: str, *signatures: str, about: str, of_opposite: str
+) -> Callable[[Relation], Relation]:
+    """Register a relation and its opposite, which is the relation of the second range to the first."""
+
+    def register(holds: Relation) -> Relation:
+        def relation(env: Env, left: Value, right: Value) -> Value:
+            return holds(*_intervals(env, left, right))
+
+        def turned(env: Env, left: Value, right: Value) -> Value:
+            return holds(*_intervals(env, right, left))
+
+        builtin(name, *signatures, gives="boolean", about=about)(relation)
+        builtin(opposite, *(_TURNED.get(each, each) for each in signatures), gives="boolean", about=of_opposite)(turned)
+        return holds
+
+    return register
 
 
-def _overlaps_before(first: Range, second: Range) -> bool:
-    return not _starts_within(first, second) and _reaches(first, second) and _ends_within(first, second)
-
-
-@builtin(
+@_relation(
     "before",
-    _POINTS,
-    _POINT_RANGE,
-    _RANGE_POINT,
-    _RANGES,
-    gives="boolean",
-    about="Whether the first ends before the second starts",
-)
-def before(env: Env, left: Value, right: Value) -> Value:
-    return not _reaches(*_intervals(env, left, right))
-
-
-@builtin(
     "after",
     _POINTS,
     _POINT_RANGE,
     _RANGE_POINT,
     _RANGES,
-    gives="boolean",
-    about="Whether the first starts after the second ends",
+    about="Whether the first ends before the second starts",
+    of_opposite="Whether the first starts after the second ends",
 )
-def after(env: Env, left: Value, right: Value) -> Value:
-    return not _reaches(*_intervals(env, right, left))
+def _before(first: Range, second: Range) -> bool:
+    return not _reaches(first, second)
 
 
-@builtin(
+@_relation(
     "meets",
-    _RANGES,
-    gives="boolean",
-    about="Whether the first range ends with the very value that the second starts with",
-)
-def meets(env: Env, left: Value, right: Value) -> Value:
-    return _touches(*_intervals(env, left, right))
-
-
-@builtin(
     "met by",
     _RANGES,
-    gives="boolean",
-    about="Whether the first range starts with the very value that the second ends with",
+    about="Whether the first range ends with the very value that the second starts with",
+    of_opposite="Whether the first range starts with the very value that the second ends with",
 )
-def met_by(env: Env, left: Value, right: Value) -> Value:
-    return _touches(*_intervals(env, right, left))
+def _meets(first: Range, second: Range) -> bool:
+    order, included = _meeting(first, second)
+    return order == 0 and included
+
+
+@_relation(
+    "overlaps before",
+    "overlaps after",
+    _RANGES,
+    about="Whether the first range starts before the second and ends inside it",
+    of_opposite="Whether the first range starts inside the second and ends after it",
+)
+def _overlaps_before(first: Range, second: Range) -> bool:
+    return not _starts_within(first, second) and _reaches(first, second) and _ends_within(first, second)
+
+
+@_relation(
+    "finishes",
+    "finished by",
+    _POINT_RANGE,
+    _RANGES,
+    about="Whether the first ends as the second does and starts no earlier",
+    of_opposite="Whether the second ends as the first does and starts no earlier",
+)
+def _finishes(first: Range, second: Range) -> bool:
+    return _same_end(first, second) and _starts_within(first, second)
+
+
+@_relation(
+    "during",
+    "includes",
+    _POINT_RANGE,
+    _RANGES,
+    about="Whether the second range holds the point, or all of the first range",
+    of_opposite="Whether the first range holds the point, or all of the second range",
+)
+def _during(first: Range, second: Range) -> bool:
+    return _starts_within(first, second) and _ends_within(first, second)
+
+
+@_relation(
+    "starts",
+    "started by",
+    _POINT_RANGE,
+    _RANGES,
+    about="Whether the first starts as the second does and ends no later",
+    of_opposite="Whether the second starts as the first does and ends no later",
+)
+def _starts(first: Range, second: Range) -> bool:
+    return _same_start(first, second) and _ends_within(first, second)
 
 
 @builtin("overlaps", _RANGES, gives="boolean", about="Whether two ranges have a value in common")
 def overlaps(env: Env, left: Value, right: Value) -> Value:
     first, second = _intervals(env, left, right)
     return _reaches(first, second) and _reaches(second, first)
-
-
-@builtin(
-    "overlaps before",
-    _RANGES,
-    gives="boolean",
-    about="Whether the first range starts before the second and ends inside it",
-)
-def overlaps_before(env: Env, left: Value, right: Value) -> Value:
-    return _overlaps_before(*_intervals(env, left, right))
-
-
-@builtin(
-    "overlaps after",
-    _RANGES,
-    gives="boolean",
-    about="Whether the first range starts inside the second and ends after it",
-)
-def overlaps_after(env: Env, left: Value, right: Value) -> Value:
-    return _overlaps_before(*_intervals(env, right, left))
-
-
-def _finishes(first: Range, second: Range) -> bool:
-    return _same_end(first, second) and _starts_within(first, second)
-
-
-@builtin(
-    "finishes",
-    _POINT_RANGE,
-    _RANGES,
-    gives="boolean",
-    about="Whether the first ends as the second does and starts no earlier",
-)
-def finishes(env: Env, left: Value, right: Value) -> Value:
-    return _finishes(*_intervals(env, left, right))
-
-
-@builtin(
-    "finished by",
-    _RANGE_POINT,
-    _RANGES,
-    gives="boolean",
-    about="Whether the second ends as the first does and starts no earlier",
-)
-def finished_by(env: Env, left: Value, right: Value) -> Value:
-    return _finishes(*_intervals(env, right, left))
-
-
-def _during(first: Range, second: Range) -> bool:
-    return _starts_within(first, second) and _ends_within(first, second)
-
-
-@builtin(
-    "includes",
-    _RANGE_POINT,
-    _RANGES,
-    gives="boolean",
-    about="Whether the first range holds the point, or all of the second range",
-)
-def includes(env: Env, left: Value, right: Value) -> Value:
-    return _during(*_intervals(env, right, left))
-
-
-@builtin(
-    "during",
-    _POINT_RANGE,
-    _RANGES,
-    gives="boolean",
-    about="Whether the second range holds the point, or all of the first range",
-)
-def during(env: Env, left: Value, right: Value) -> Value:
-    return _during(*_intervals(env, left, right))
-
-
-def _starts(first: Range, second: Range) -> bool:
-    return _same_start(first, second) and _ends_within(first, second)
-
-
-@builtin(
-    "starts",
-    _POINT_RANGE,
-    _RANGES,
-    gives="boolean",
-    about="Whether the first starts as the second does and ends no later",
-)
-def starts(env: Env, left: Value, right: Value) -> Value:
-    return _starts(*_intervals(env, left, right))
-
-
-@builtin(
-    "started by",
-    _RANGE_POINT,
-    _RANGES,
-    gives="boolean",
-    about="Whether the second starts as the first does and ends no later",
-)
-def started_by(env: Env, left: Value, right: Value) -> Value:
-    return _starts(*_intervals(env, right, left))
 
 
 @builtin(
