@@ -109,19 +109,20 @@ class _File:
         self.definitions: tuple[ProcessDefinition, ...] = ()
         self.findings: list[Problem] = []
         self._hash = hashlib.sha256(self.content).hexdigest()
+        self._imports: tuple[tuple[str, bytes], ...] = ()
 
     def hold(self, kind: str, process_id: str, name: str, version_tag: str | None, part: Part | None) -> None:
-        deployable = Deployable(process_id, self._hash, self.name, self.content, kind, name, version_tag)
+        deployable = Deployable(
+            process_id, self._hash, self.name, self.content, kind, name, version_tag, imports=self._imports
+        )
         self.held.append((deployable, part))
 
     def hold_decisions(self, model: DecisionModel) -> None:
         """Hold a file of decisions, pinned to what it imports."""
-        self._hash, first = model.content_hash, len(self.held)
+        self._hash, self._imports = model.content_hash, tuple(model.imported.items())
         self.hold(REQUIREMENTS, model.requirements_id, model.name, None, None)
         for decision in model.decisions.values():
             self.hold(DECISION, decision.id, decision.name, decision.version_tag, decision)
-        imports = tuple(model.imported.items())
-        self.held[first:] = [(each._replace(imports=imports), part) for each, part in self.held[first:]]
 
     def refuse(self, rule: str, message: str, remedy: str) -> None:
         self.findings.append(Problem(self.name, "", "", rule, message, remedy))

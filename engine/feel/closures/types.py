@@ -12,7 +12,7 @@ from engine.feel.closures.built_ins import expect_functions
 from engine.feel.closures.code import Code, Compilation, Scope
 from engine.feel.environment import Env
 from engine.feel.faults import FeelFault
-from engine.feel.temporal import NS_PER_DAY, Date, instant
+from engine.feel.temporal import Date, midnight_utc
 from engine.feel.tree import TypeOf
 from engine.feel.values import FeelFunction, Range, Run, Value, kind_of
 
@@ -214,7 +214,7 @@ def _converted(env: Env, value: Value, conforms: Conforms) -> Value:
     if isinstance(value, list):
         candidates = value if len(value) == 1 else []
     elif isinstance(value, Date):
-        candidates = [instant(value.epoch_days() * NS_PER_DAY), [value]]
+        candidates = [midnight_utc(value), [value]]
     else:
         candidates = [[value]]
     for candidate in candidates:
