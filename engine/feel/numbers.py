@@ -129,7 +129,7 @@ def power(base: Number, exponent: Number) -> Number:
 def rounded(value: Number, scale: int, rounding: str) -> Number:
     """`value` with at most `scale` decimal places (negative: tens, hundreds, ...), rounded as named."""
     if not -6111 <= scale <= 6176:
-        raise FeelFault(f"a scale lies between -6111 and 6176, found {scale}")
+        raise FeelFault(f"'scale' must lie between -6111 and 6176, found {scale}")
     if type(value) is int and scale >= 0:
         return value
     number = Decimal(value)

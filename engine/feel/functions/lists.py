@@ -241,6 +241,6 @@ def list_replace(env: Env, list: Elements, where: int | FeelFunction, new_item: 
 @builtin("partition", "list: list, size: position", about="The list cut into lists of a size", origin="Camunda")
 def partition(env: Env, list: Elements, size: int) -> Value:
     if size < 1:
-        raise FeelFault(f"the size must be at least 1, found {size}")
+        raise FeelFault(f"'size' must be at least 1, found {size}")
     env.spend(len(list) // size)
     return [list[start : start + size] for start in range(0, len(list), size)]
