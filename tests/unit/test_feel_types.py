@@ -127,8 +127,27 @@ def test_functions_are_contravariant_in_parameters_and_covariant_in_results(
 
 @pytest.mark.parametrize("kind", ["list", "context", "range", "function", "list<list>", "context<a: range>"])
 def test_a_constructed_type_without_its_parts_is_no_type(kind: str) -> None:
-    assert "is a type only with its parts" in causes(f"1 instance of {kind}")[0]
+    assert "is a type only with its parts; write " in causes(f"1 instance of {kind}")[0]
     assert "is a type only with its parts" in compile_expression(f"x instance of {kind}").remarks[0].cause
+
+
+@pytest.mark.parametrize(
+    ("kind", "wide", "samples"),
+    [
+        ("list", "list<Any>", ["[]", '[1, "a"]', "[null]", "[[]]"]),
+        ("context", "context<>", ["{}", "{a: 1}"]),
+        ("range", "range<Any>", ["[1..2]", '["a".."b"]', "(< 5)"]),
+        ("function", "function<Any, Any> -> Any", ["function(a, b) a", "function(a: Any, b) 1"]),
+    ],
+)
+def test_the_remark_about_a_type_without_its_parts_names_the_widest_one(
+    kind: str, wide: str, samples: list[str]
+) -> None:
+    assert wide in causes(f"1 instance of {kind}")[0]
+    for sample in samples:
+        assert value(f"({sample}) instance of {wide}") is True
+    for other in ("1", "null", '"a"', '@"P1D"'):
+        assert value(f"{other} instance of {wide}") is False
 
 
 def test_a_type_that_does_not_exist_gives_null_with_a_warning_at_its_place() -> None:

@@ -20,10 +20,10 @@ Conforms = Callable[[Env, Value], bool]
 
 ANY = TypeOf("Any")
 _PARTS = {
-    "list": "list<number>",
-    "range": "range<number>",
-    "context": "context<a: number>",
-    "function": "function<> -> Any",
+    "list": "write list<Any> for any list",
+    "range": "write range<Any> for any range",
+    "context": "write context<> for any context",
+    "function": "write function<Any, Any> -> Any, with the types of its parameters",
 }
 
 
@@ -54,7 +54,7 @@ def _unfit(wanted: TypeOf) -> TypeOf | None:
 
 def _why(unfit: TypeOf) -> str:
     if unfit.known:
-        return f"'{unfit.name}' is a type only with its parts, such as {_PARTS[unfit.name]}"
+        return f"'{unfit.name}' is a type only with its parts; {_PARTS[unfit.name]}"
     return f"there is no type {unfit.name!r}"
 
 
