@@ -22,6 +22,9 @@ from engine.feel.values import FeelFunction, Range, Value, kind_of
 
 # An unclosed string counts to the end of the text, so that the search stays linear.
 _JSON_PARTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+# A day, a time or a range takes as long to write as some plain values.
+_QUICKLY_WRITTEN = frozenset((str, int, bool, list, dict, type(None)))
+_COSTLY_TEXT = 4
 _AS_THEY_ARE = frozenset((Date, Time, DateTime, DaysTimeDuration, YearsMonthsDuration, FeelFunction))
 
 
@@ -221,13 +224,18 @@ def feel_text(value: Value) -> str:
     return kind_of(value)
 
 
+def _pay_for_text(env: Env, value: Value) -> None:
+    """Pay for writing a scalar; a list or a context is paid by its elements."""
+    env.spend(1 if type(value) in _QUICKLY_WRITTEN else _COSTLY_TEXT)
+    if type(value) is str:
+        env.check_string(len(value))
+
+
 def text_of(env: Env, value: Value, depth: int = 0) -> str:
     """The text that `string()` gives inside lists and contexts; pays for each element."""
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
-    env.spend(1)
-    if type(value) is str:
-        env.check_string(len(value))
+    _pay_for_text(env, value)
     if isinstance(value, list):
         text = f"[{', '.join(text_of(env, element, depth + 1) for element in value)}]"
     elif isinstance(value, dict):
@@ -244,9 +252,7 @@ def json_text(env: Env, value: Value, depth: int = 0) -> str:
     """Compact JSON text of a value; pays for each element. Raises FeelFault for a function."""
     if depth > env.limits.max_value_depth:
         raise LimitExceeded(f"a value nested deeper than {env.limits.max_value_depth} levels")
-    env.spend(1)
-    if type(value) is str:
-        env.check_string(len(value))
+    _pay_for_text(env, value)
     if isinstance(value, list):
         text = f"[{','.join(json_text(env, element, depth + 1) for element in value)}]"
     elif isinstance(value, dict):

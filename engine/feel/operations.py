@@ -300,6 +300,7 @@ def property_of(env: Env, value: Value, name: str) -> Value:
     """`value.name`; on a list, the list of that property of each element."""
     if isinstance(value, list):
         env.check_list(len(value))
+        env.spend(2 * sum(type(element) is not dict for element in value))
         return [
             element.get(name) if isinstance(element, dict) else property_of_element(element, name) for element in value
         ]

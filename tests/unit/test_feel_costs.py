@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.feel import EvaluationContext, FeelLimits, compile_expression
+from engine.feel import EvaluationContext, FeelLimits, compile_expression, instant
 
 NUMBERS = list(range(1_000))
 SCOPE = {
@@ -20,6 +20,7 @@ SCOPE = {
     "long": "ab" * 50_000,
     "alike": "ab" * 49_999 + "aa",
     "floats": [number / 7 for number in NUMBERS],
+    "instants": [instant(0)] * 1_000,
     "keys": [f"k{number}" for number in range(60)],
     "noise": "[" * 1_000,
     "brackets": f"[{'[],' * 800}[]]",
@@ -38,6 +39,9 @@ def spent(text: str, scope: dict[str, Any] = SCOPE) -> int:
     [
         ("sum(decimals)", 700),
         ("max(decimals)", 700),
+        ("for x in 1..10 return instants.year", 20_000),
+        ("for x in 1..10 return string(instants)", 40_000),
+        ("for x in 1..10 return to json(instants)", 40_000),
         ("max(strings)", 1_000),
         ("distinct values(numbers)", 600),
         ("duplicate values(strings)", 600),
