@@ -17,22 +17,17 @@ def value(text: str, scope: dict[str, Any] | None = None, names: tuple[str, ...]
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("null", None),
-        ("true", True),
         ("42", 42),
         ("1.50", Decimal("1.50")),
-        (".5", Decimal("0.5")),
         ("1.2e3", Decimal("1200")),
         ("9999999999999999999999999999999999", 10**34 - 1),
         ('""', ""),
         (r'"a\"b\\c\n\t\r\'"', "a\"b\\c\n\t\r'"),
         (r'"\u0041\U01F40E"', "A🐎"),
-        (r'"\uD83D\uDC0E"', "🐎"),
         (r'"\\d \d"', r"\d \d"),
         ('"two\nlines // no comment"', "two\nlines // no comment"),
         ("[]", []),
         ("[1, [2], null]", [1, [2], None]),
-        ("{}", {}),
         ('{a: 1, "b c": 2, d e: 3, in: 4, f-g: 5}', {"a": 1, "b c": 2, "d e": 3, "in": 4, "f-g": 5}),
         ("/* one */ 1 // two\n+ 2 /* three\nlines */", 3),
     ],
@@ -46,23 +41,18 @@ def test_literals(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("1 + 2 * 3", 7),
-        ("(1 + 2) * 3", 9),
         ("10 - 4 - 3", 3),
         ("3 ** 4 ** 5", 3486784401),  # left associative
         ("-3 ** 2", 9),  # minus binds tighter
         ("- -3", 3),
         ("2 * 3 ** 2", 18),
         ("1 < 2 and 2 < 1 or true", True),
-        ("true or false and false", True),
         ("1 + 1 = 2", True),
         ("1 + 1 in [1..3]", True),
         ("2 between 1 and 3 and true", True),
-        ("1 + 1 instance of number", None),  # 1 + (1 instance of number)
         ("if true then 1 else 2 + 3", 1),
         ("1 + if false then 1 else 2", 3),
         ("for x in [1, 2] return x + 1", [2, 3]),
-        ("[1, 2, 3][2] + 1", 3),
         ("{a: [{b: 1}]}.a[1].b", 1),
     ],
 )

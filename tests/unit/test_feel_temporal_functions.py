@@ -169,7 +169,6 @@ def test_functions_of_the_calendar(text: str, expected: Any) -> None:
         ('string(@"2024-07-01T10:30:00@Europe/Berlin".time offset)', "PT2H"),
         ('string(@"2024-01-01T10:30:00@Europe/Berlin".time offset)', "PT1H"),
         ('@"2024-07-01T10:30:00".time offset', None),
-        ('@"P1DT2H3M4.5S".seconds', Decimal("4.5")),
         ('@"PT100H".days', 4),
         ('@"PT100H".hours', 4),
         ('@"-P1DT2H3M4.5S".days', -1),
@@ -210,7 +209,6 @@ def test_a_property_of_another_kind_is_null_with_a_warning(text: str) -> None:
         ('@"PT1S" / 3', "PT0.333333333S"),
         ('@"PT0.000000001S" / 2', "PT0S"),
         ('@"P1Y11M" * -2.5', "-P4Y9M"),
-        ('-@"P1Y"', "-P1Y"),
     ],
 )
 def test_arithmetic(text: str, expected: str) -> None:
