@@ -42,7 +42,7 @@ class TableReader:
         inputs = [self._input(column, number) for number, column in enumerate(self._inputs, 1)]
         outputs = self._read_outputs()
         columns = Outputs(tuple(column.name for column in outputs), self._priorities(policy_name, outputs))
-        rules = [self._rule(rule, row, inputs, outputs) for row, rule in enumerate(self._rules, 1)]
+        rules = [self._rule(rule, row, outputs) for row, rule in enumerate(self._rules, 1)]
         if policy is None or any(problem.severity == "error" for problem in self._source.problems[before:]):
             return None
         read_inputs = tuple(column for column in inputs if column is not None)
@@ -149,7 +149,7 @@ class TableReader:
         found = None if expression is None else expression.evaluate({})
         return tuple(found) if isinstance(found, list) else ()
 
-    def _rule(self, rule: etree._Element, row: int, inputs: list[Input | None], outputs: list[Output]) -> Rule:
+    def _rule(self, rule: etree._Element, row: int, outputs: list[Output]) -> Rule:
         cells: dict[str, list[etree._Element]] = {"inputEntry": [], "outputEntry": []}
         for child in rule:
             cells.get(self._source.kind(child), []).append(child)

@@ -174,8 +174,9 @@ def _type_of(node: tree.Node, names: Mapping[str, TypeOf]) -> TypeOf | None:
         return TypeOf("context", entries=known_entries) if len(known_entries) == len(entries) else None
     if isinstance(node, tree.Arithmetic):
         left, right = _type_of(node.left, names), _type_of(node.right, names)
-        same = left is not None and right is not None and left.name == right.name
-        return left if same and left.name in ("number", "string") else None  # type: ignore[union-attr]
+        if left is None or right is None or left.name != right.name:
+            return None
+        return left if left.name in ("number", "string") else None
     return None
 
 
