@@ -26,10 +26,12 @@ Origin: TypeAlias = Literal["standard", "Camunda"]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
+    """A parameter as declared: `check` gives the argument as the function takes it, `kind` is printed."""
+
     name: str
     check: Check
     optional: bool
-    kind: str = "any"
+    kind: str
 
     @property
     def takes_null(self) -> bool:
@@ -61,11 +63,11 @@ class Builtin:
     variadic: bool
     unwraps: bool
     pure: bool
-    about: str = ""
-    origin: Origin = "standard"
-    each: str = ""
-    gives: str = ""
-    judge: Judge | None = None
+    about: str
+    origin: Origin
+    each: str
+    gives: str
+    judge: Judge | None
 
     @property
     def declared(self) -> tuple[Signature, ...]:
@@ -241,16 +243,16 @@ def _by_position(signatures: Sequence[Signature]) -> list[Signature]:
 def builtin(
     name: str,
     *declarations: str,
+    about: str,
     variadic: bool = False,
     unwraps: bool = True,
     pure: bool = True,
-    about: str = "",
     origin: Origin = "standard",
     each: str = "",
     gives: str = "",
     judge: Judge | None = None,
 ) -> Callable[[Implementation], Implementation]:
-    """Register a built-in; a declaration reads `name: kind, optional?: kind`."""
+    """Register a built-in; a declaration reads `name: kind, optional?: kind`. The rest is told at `Builtin`."""
 
     def register(implementation: Implementation) -> Implementation:
         declared = [_parameters(declaration) for declaration in declarations or ("",)]
