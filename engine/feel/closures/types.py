@@ -168,16 +168,38 @@ def _type_of(node: tree.Node, names: Mapping[str, TypeOf]) -> TypeOf | None:
     if isinstance(node, tree.If):
         then, otherwise = _type_of(node.then, names), _type_of(node.otherwise, names)
         return then if then == otherwise else None
+    if isinstance(node, tree.ListOf):
+        return _list_of([_type_of(element, names) for element in node.elements])
+    if isinstance(node, tree.For):
+        inner = {name: kind for name, kind in names.items() if name not in [each.name for each in node.iterators]}
+        return _list_of([_type_of(node.body, inner)])
+    if isinstance(node, tree.Interval):
+        kinds = [_type_of(end, names) for end in (node.start, node.end) if end is not None]
+        return None if kinds[0] is None else TypeOf("range", element=kinds[0])
+    if isinstance(node, tree.Negation):
+        return _type_of(node.operand, names)
     if isinstance(node, tree.ContextOf):
         entries = [(key, _type_of(entry, {})) for key, entry in node.entries]
         known_entries = tuple((key, kind) for key, kind in entries if kind is not None)
         return TypeOf("context", entries=known_entries) if len(known_entries) == len(entries) else None
     if isinstance(node, tree.Arithmetic):
-        left, right = _type_of(node.left, names), _type_of(node.right, names)
-        if left is None or right is None or left.name != right.name:
-            return None
-        return left if left.name in ("number", "string") else None
+        sides = [kind.name if kind else "" for kind in (_type_of(node.left, names), _type_of(node.right, names))]
+        # A number is added to nothing but a number, a string to nothing but a string; all else may be a duration.
+        if node.operator == "**" or sides == ["number", "number"] or (node.operator in "+-" and "number" in sides):
+            return TypeOf("number")
+        return TypeOf("string") if node.operator == "+" and "string" in sides else None
     return None
+
+
+def _list_of(kinds: list[TypeOf | None]) -> TypeOf | None:
+    """The type of a list whose elements have these types."""
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < len(kinds):
+        return None
+    values = [kind for kind in known if kind.name != "Null"]
+    element = values[0] if values else TypeOf("Null")
+    alike = all(conforms_to(kind, element) and conforms_to(element, kind) for kind in values)
+    return TypeOf("list", element=element if alike else ANY)
 
 
 def declared(node: tree.FunctionOf, slots: tuple[int, ...], body: Run) -> Run:
