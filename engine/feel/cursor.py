@@ -144,6 +144,14 @@ class Cursor:
         self.index += count
         self.token = self.tokens[self.index]
 
+    def part_bracket(self) -> None:
+        """Inside the brackets of a type, take `>=` for the bracket that closes it and the sign behind it."""
+        token = self.token
+        if token.text == ">=" and self._in_type():
+            bracket = Token("symbol", ">", token.start, token.start + 1)
+            self.tokens[self.index : self.index + 1] = bracket, Token("symbol", "=", bracket.end, token.end)
+            self.token = bracket
+
     def known_name(self) -> str | None:
         """Step over the longest known name of several tokens that begins here."""
         count, name = self.known.longest(self.tokens, self.index)

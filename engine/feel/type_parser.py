@@ -55,6 +55,7 @@ def parse_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     if cursor.nesting > cursor.limits.max_depth:
         raise cursor.error(f"at most {cursor.limits.max_depth} nested types")
     found = _one_type(cursor, types)
+    cursor.part_bracket()
     cursor.nesting -= 1
     return found
 
