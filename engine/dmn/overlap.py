@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from engine.dmn.table import Rule, Table
-from engine.feel import Expression, FeelSyntaxError, Range, Value, compile_expression
+from engine.feel import Expression, Range, Value
 from engine.feel.values import is_number
 
 # Above, a table takes too long to compare rule by rule.
@@ -91,17 +91,8 @@ class _Cells:
 
 
 def _points(test: Expression) -> list[Value]:
-    if test.names or test.possible_names:
-        return []
-    text = test.text.strip()
-    if text.startswith("not(") and text.endswith(")"):
-        text = text[4:-1]
-    try:
-        values = compile_expression(f"[{text}]").evaluate({})
-    except FeelSyntaxError:
-        return []
     found: list[Value] = []
-    for value in values if isinstance(values, list) else []:
+    for value in () if test.constant_tests is None else test.constant_tests.tests:
         ends = (value.start, value.end) if isinstance(value, Range) else (value,)
         for end in ends:
             if end is None:

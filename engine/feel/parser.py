@@ -326,6 +326,8 @@ class Parser(Phrases):
     def test(self, node: Node) -> Node:
         """A test as it is applied: `= x` compares values without order too; a list of tests is each of them."""
         if isinstance(node, tree.Interval) and node.start is node.end and node.start is not None:
+            if isinstance(node.start, tree.Literal):
+                return node.start
             return self._compared(node.position, "=", node.start)
         if isinstance(node, tree.ListOf) and any(map(_reads_tested, node.elements)):
             tests = tuple(map(self.test, node.elements))
