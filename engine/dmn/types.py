@@ -5,6 +5,7 @@ Called by the readers of tables, boxed expressions and requirements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -57,6 +58,8 @@ MAX_SHAPE: Final = 500
 _COMPONENTS: Final = ""  # stands among the names of types that are being read for the entries of one
 _ANY: Final = frozenset(("Any", "any"))
 _ANYTHING: Final = Anything()
+_NO_TYPE: Final = TypeOf("", known=False)
+_WORD: Final = re.compile(r"\w+")
 # What a constraint may spend each time that `instance of` asks for it.
 _PREDICATE: Final = FeelLimits(max_steps=25_000)
 
@@ -78,6 +81,7 @@ class Types:
         self._items = {spaced(item.get("name", "")): item for item in source.children(source.root, "itemDefinition")}
         self._read_items: dict[str, ItemType] = {}
         self._open: list[str] = []
+        self._by_first_word: dict[str, list[str]] | None = None
         # What the tests of constraints may spend while the file is read.
         self.reading = EvaluationContext()
         components = source.root.iter(f"{{{source.namespace}}}itemComponent")
@@ -173,14 +177,32 @@ class Types:
             return Collection(self.named(spaced(plain[5:-1]), element))
         if "<" in plain:
             try:
-                return Written(plain, written_type(plain), compile_expression(f"value instance of {plain}"))
+                types = self._named_in(plain, element)
+                shape = written_type(plain, types)
             except FeelSyntaxError:
-                pass
+                shape = _NO_TYPE
+            if _is_known(shape):
+                return Written(plain, shape, compile_expression(f"value instance of {plain}", types=types))
         if plain not in _ANY:
             message = f"there is no type `{name}`; values of any type are taken"
             remedy = "Declare it as an item definition, or choose one of FEEL's types."
             self._source.add(element, "unknown-type", message, remedy, "warning")
         return _ANYTHING
+
+    def _named_in(self, written: str, element: etree._Element) -> dict[str, NamedType]:
+        """The types of the file that a type written in FEEL may name."""
+        if self._by_first_word is None:
+            self._by_first_word = {}
+            for name in self._items:
+                for word in _WORD.findall(name)[:1]:
+                    self._by_first_word.setdefault(word, []).append(name)
+        found: dict[str, NamedType] = {}
+        for word in dict.fromkeys(_WORD.findall(written)):
+            for name in self._by_first_word.get(word, ()):
+                if name in written:
+                    kind = self.named(name, element)
+                    found[name] = NamedType(_predicate(kind), _bounded(kind))
+        return found
 
     def _read(self, item: etree._Element, name: str) -> ItemType:
         self._open.append(_COMPONENTS)
@@ -238,6 +260,10 @@ class Types:
                     yield (f"{prefix}.{name}" if prefix else name), NamedType(_predicate(kind), _bounded(kind))
         for name, kind in self._read_items.items():
             yield name, NamedType(_predicate(kind), _bounded(kind))
+
+
+def _is_known(shape: TypeOf) -> bool:
+    return shape.known and not shape.bare and all(map(_is_known, shape.parts()))
 
 
 def _bounded(kind: ItemType) -> TypeOf:

@@ -60,10 +60,10 @@ def parse_type(cursor: Cursor, types: Mapping[str, Accepts]) -> TypeOf:
     return found
 
 
-def written_type(text: str) -> TypeOf:
+def written_type(text: str, types: Mapping[str, Accepts]) -> TypeOf:
     """The type that a text writes. Raises FeelSyntaxError for a text that is not one type."""
     cursor = Cursor(text, (), (), DEFAULT_LIMITS)
-    found = parse_type(cursor, {})
+    found = parse_type(cursor, types)
     if cursor.token.kind != "end":
         raise cursor.error("the end")
     return found

@@ -66,6 +66,12 @@ def decided(expression: str, kind: str) -> tuple[Any, list[str]]:
             "tTree",
             {"value": 1, "children": [{"value": 2, "children": []}]},
         ),
+        (
+            "{low: 1, order: {number: 1, tags: []}}",
+            "context&lt;order: tOrder&gt;",
+            {"low": 1, "order": {"number": 1, "tags": []}},
+        ),
+        ('[["low"]]', "list&lt;list&lt;tLevel&gt;&gt;", [["low"]]),
         ("null", "tLevel", None),
         ("1", "Any", 1),
     ],
@@ -89,6 +95,12 @@ def test_values_of_the_type_and_those_that_dmn_converts(expression: str, kind: s
         ("{number: 1}", "tOrder", "the entry `tags` of the type `tOrder` is missing"),
         ("{number: 1, tags: [1]}", "tOrder", "entry `tags`: 1 is a number, where a string is declared"),
         ("{value: 1, children: [{value: true, children: []}]}", "tTree", "entry `children`: entry `value`: True is a"),
+        (
+            "{order: {number: 1}}",
+            "context&lt;order: tOrder&gt;",
+            "{'order': {'number': 1}} is no context<order: tOrder>",
+        ),
+        ("function(a: string) 1", "function&lt;tLevel&gt; -> string", "function is no function<tLevel> -> string"),
         ("5", "tOrder", "5 is a number, where a context of type `tOrder` is declared"),
         ("function(a, b) a", "tTest", "the function has 2 parameters, not 1"),
     ],
@@ -98,6 +110,13 @@ def test_what_does_not_fit_is_null_and_says_why(expression: str, kind: str, caus
     assert value is None
     assert len(causes) == 1
     assert causes[0].startswith(cause)
+
+
+def test_a_type_written_in_feel_that_names_an_unknown_one_is_told_and_takes_any_value() -> None:
+    answer = decision("Answer", literal("{a: 1}"), kind="context&lt;a: tNone&gt;")
+    (problem,) = check_decisions(definitions(TYPES, answer), "test.dmn")
+    assert (problem.rule, problem.severity) == ("unknown-type", "warning")
+    assert tried(answer) == ({"a": 1}, [])
 
 
 def test_input_data_is_read_as_json_means_it() -> None:
