@@ -79,6 +79,7 @@ def test_the_calendar_repeats_after_400_years(day: int) -> None:
 @few
 @given(moments, st.integers(-(10**17), 10**17))
 def test_a_duration_added_and_taken_away_leaves_the_moment_as_it_was(moment: DateTime, ns: int) -> None:
+    assume(abs(moment.date.year) <= MAX_YEAR - 4)  # ns are up to four years
     assert moment.plus_ns(ns).plus_ns(-ns) == moment
     assert moment.plus_ns(ns).utc_ns - moment.utc_ns == ns
 
