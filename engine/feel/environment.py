@@ -63,7 +63,7 @@ class FeelLimits:
 
     max_text: int = 65_536
     max_depth: int = 120
-    max_call_depth: int = 250
+    max_call_depth: int = 500
     max_steps: int = 250_000
     max_list: int = 100_000
     max_string: int = 1_000_000

@@ -125,7 +125,7 @@ def test_a_call_by_way_of_the_value_costs_steps_and_depth() -> None:
     context = EvaluationContext(limits=FeelLimits(max_steps=100))
     assert compile_expression("sort(rows, before)").evaluate({"rows": list(range(60, 0, -1))}, context) is None
     assert "100 evaluation steps" in context.warnings[-1].cause
-    context = EvaluationContext()
+    context = EvaluationContext(limits=FeelLimits(max_call_depth=250))
     nested = "for i in 1..400 return if i = 1 then [f, 1] else [f, partial[-1]]"
     text = f"(function(f) sort(({nested})[-1], f))(sort)"
     assert compile_expression(text).evaluate({}, context) is None

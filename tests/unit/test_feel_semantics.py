@@ -174,7 +174,7 @@ def test_a_function_in_a_context_may_call_itself_by_its_key() -> None:
     assert value("for k in [1, 2] return {f: function(n) if n = 0 then k else f(n - 1), r: f(3)}.r") == [1, 2]
     endless = "{f: function(n) f(n + 1), r: f(1)}.r"
     assert value(endless) is None
-    assert causes(endless) == ["calls nested deeper than 250 levels"]
+    assert causes(endless) == ["calls nested deeper than 500 levels"]
 
 
 @pytest.mark.parametrize(

@@ -204,5 +204,5 @@ def test_every_bound_of_an_evaluation_is_a_setting() -> None:
 
 
 def test_a_bound_beyond_what_the_stack_of_an_evaluation_holds_is_refused(tmp_path: Path) -> None:
-    (problem,) = problems(written(tmp_path, "[feel]\nmax_call_depth = 251\n"))
+    (problem,) = problems(written(tmp_path, "[feel]\nmax_call_depth = 501\n"))
     assert problem.element_id == "feel.max_call_depth"
