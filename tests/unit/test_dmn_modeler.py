@@ -65,7 +65,7 @@ def test_a_saved_file_has_no_problem_and_runs() -> None:
         "inputs": {"Tenant": "else"},
         "rules": [{"row": 2, "id": "Rule_2"}],
         "required": {},
-        "warnings": ["input `Tenant`: 'else' is none of the input values \"acme\",\"other\""],
+        "warnings": ['input `Tenant`: \'else\' is none of the input values "acme","other"'],
     }
 
 
