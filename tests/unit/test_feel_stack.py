@@ -9,6 +9,8 @@ import pytest
 
 from engine.feel import DEFAULT_LIMITS, EvaluationContext, FeelSyntaxError, compile_expression, to_json
 
+pytestmark = pytest.mark.slow
+
 CALLERS_FRAMES = 400
 DEEPEST = DEFAULT_LIMITS.max_value_depth - 1
 LEAVES = [
