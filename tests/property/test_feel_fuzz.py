@@ -39,8 +39,8 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "Person": lambda value: isinstance(value, dict),
     "small number": lambda value: value == 1,
 }
-# Set CONCH_FUZZ_EXAMPLES to look for longer.
-EXAMPLES = int(os.environ.get("CONCH_FUZZ_EXAMPLES") or 100)
+# Set CONCH_TEST_FUZZ_EXAMPLES to look for longer.
+EXAMPLES = int(os.environ.get("CONCH_TEST_FUZZ_EXAMPLES") or 100)
 thorough = settings(max_examples=EXAMPLES, deadline=None)
 
 
@@ -147,7 +147,7 @@ def test_any_text_near_a_right_one_has_a_value_or_is_a_syntax_error(text: str, s
 
 def test_every_text_of_the_suite_keeps_within_small_limits() -> None:
     if not corpus():
-        pytest.skip("the compliance suite of DMN is not beside the repository, nor where CONCH_SUITES says")
+        pytest.skip("the compliance suite of DMN is not beside the repository, nor where CONCH_TEST_SUITES says")
     for text in corpus():
         for limit in (0, 1, 7, 100):
             expression = _compiled(text, compile_expression)

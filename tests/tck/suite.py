@@ -21,7 +21,7 @@ from tests.tck.tested_model import TestedModel, read_model, refused_model
 from tests.tck.typed_value import Unreadable, children, kind_of, name_of, value_of
 
 # The public suite, where it is there.
-SUITE: Final = Path(os.environ.get("CONCH_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "dmn-tck"
+SUITE: Final = Path(os.environ.get("CONCH_TEST_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "dmn-tck"
 NOW_US: Final = 1_700_000_000_000_000
 _LEVEL: Final = re.compile(r"compliance-level-(\d+)\Z")
 _NON_COMPLIANT: Final = "non-compliant"

@@ -306,7 +306,7 @@ def test_lines_end_as_their_kind_says() -> None:
     assert [classes for _, classes, _ in association] == ["dotted", "ink"]
 
 
-@pytest.mark.skipif(not ROOT.is_dir(), reason=f"no BPMN MIWG files at {ROOT} (set CONCH_SUITES)")
+@pytest.mark.skipif(not ROOT.is_dir(), reason=f"no BPMN MIWG files at {ROOT} (set CONCH_TEST_SUITES)")
 def test_every_public_reference_file_is_drawn() -> None:
     for path in sorted(ROOT.rglob("*.bpmn")):
         root = etree.fromstring(draw(path.read_bytes(), None).encode())

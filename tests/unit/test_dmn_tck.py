@@ -17,7 +17,7 @@ NOT_WHOLE = {"0076-feel-external-java-test-01"}
 @pytest.fixture(scope="module")
 def found() -> list[Outcome]:
     if not SUITE.is_dir():
-        pytest.skip(f"the suite {SUITE.name} is not beside the repository, nor where CONCH_SUITES says")
+        pytest.skip(f"the suite {SUITE.name} is not beside the repository, nor where CONCH_TEST_SUITES says")
     return [outcome for file in files_of(SUITE) for outcome in outcomes_of(file)]
 
 

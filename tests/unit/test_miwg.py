@@ -12,13 +12,14 @@ from engine.bpmn import check
 from engine.bpmn.dialect import Reading, read
 from engine.errors import Problem
 
-ROOT = Path(os.environ.get("CONCH_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "bpmn-miwg"
+ROOT = Path(os.environ.get("CONCH_TEST_SUITES") or Path(__file__).parents[3] / "shared" / "data") / "bpmn-miwg"
 REFERENCES = sorted((ROOT / "reference").glob("*.bpmn"))
 # Named after the reference file: `-roundtrip` was opened and saved by Modeler, `-export` was drawn anew in it.
 MODELER = sorted((ROOT / "camunda-modeler").glob("*.bpmn"))
 
 pytestmark = pytest.mark.skipif(
-    not REFERENCES, reason=f"the BPMN interchange suite is not at {ROOT}; set CONCH_SUITES to the folder that holds it"
+    not REFERENCES,
+    reason=f"the BPMN interchange suite is not at {ROOT}; set CONCH_TEST_SUITES to the folder that holds it",
 )
 
 # How many files are valid. These numbers may only rise.
