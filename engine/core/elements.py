@@ -209,6 +209,10 @@ def _business_rule_task(course: Course, activity: Activity) -> bool | None:
         decided = decision.evaluate(activity.scope.visible(), course.context(activity))
         value = to_json(decided.value)
     except (DecisionFailed, ValueError) as failure:
+        if isinstance(failure, DecisionFailed) and failure.result is not None:
+            reasons = {**failure.result.details(), "failed": failure.result.evaluated[-1].id}
+            said = Decision(called.decision_id, None, f"failed: {failure}", reasons)
+            course.agenda.ledger.decision_failed(activity, said)
         return course.incident(activity, Code.DECISION_FAILED, f"{called.decision_id}: {failure}")
     details = {**decided.details(), "result": value}
     said = Decision(called.decision_id, _short(value), _reason(decision, decided), details)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # Engines whose facts said less. An instance that one of them began is told in its words to the end, whoever goes on
 # with it: the positions of its rows are in the audit.
 _SAID_LESS: Final = frozenset({"0.1.0"})
+_HID_FAILED_DECISIONS: Final = frozenset({"0.1.0", "0.2.0"})
 
 
 class Ledger:
@@ -53,6 +54,7 @@ class Ledger:
         "attempts",
         "commands",
         "facts",
+        "hides_failed_decisions",
         "pending",
         "says_less",
         "started_at_us",
@@ -67,6 +69,7 @@ class Ledger:
         self.started_at_us = 0
         self.answered = True
         self.says_less = False
+        self.hides_failed_decisions = False
         self.pending: list[Record] = []
 
     def take(self) -> tuple[Record, ...]:
@@ -87,6 +90,7 @@ class Ledger:
     def instance_started(self, start: Start) -> None:
         self.started_at_us = self.at_us
         self.says_less = start.engine_version in _SAID_LESS
+        self.hides_failed_decisions = start.engine_version in _HID_FAILED_DECISIONS
         self.answered = start.online or self.says_less
         self._fact(InstanceStarted(start))
 
@@ -189,6 +193,11 @@ class Ledger:
     def decided(self, activity: Activity, decision: Decision) -> None:
         """A choice that the engine itself made for an activity."""
         self._fact(DecisionMade(activity.key, activity.node.id, decision))
+
+    def decision_failed(self, activity: Activity, decision: Decision) -> None:
+        """What a decision without a result saw."""
+        if not self.hides_failed_decisions:
+            self.decided(activity, decision)
 
     def incident_raised(self, key: Key, activity: Activity | None, error_code: str, message: str) -> None:
         if activity is None:

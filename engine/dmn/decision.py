@@ -162,13 +162,29 @@ class Step:
                 inputs = dict(zip(self.input_names, values, strict=True))
             else:
                 value = self.logic.run(scope, evaluation)
-                given = [name for name in self.input_names if name in scope]
-                inputs = {name: VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
+                inputs = self._inputs(scope, evaluation)
             if self.convert is not None:
                 value = fitted(self.convert, value, self.where, evaluation)
         except DecisionFailed as failed:
-            raise DecisionFailed(f"{self.where}: {failed}") from None
+            raise self._failed(failed, scope, evaluation) from None
         return EvaluatedDecision(self.id, self.name, inputs, hits, value)
+
+    def _inputs(self, scope: Scope, evaluation: Evaluation) -> dict[str, Value]:
+        """The input data that logic other than a table requires, as far as there is any."""
+        given = [name for name in self.input_names if name in scope]
+        return {name: VARIABLE.evaluate({"value": scope[name]}, evaluation.context) for name in given}
+
+    def _failed(self, cause: DecisionFailed, scope: Scope, evaluation: Evaluation) -> DecisionFailed:
+        """The failure of this decision, with what it saw: what a person needs in order to mend it."""
+        failed = DecisionFailed(f"{self.where}: {cause}")
+        inputs, hits = {}, ()
+        if not isinstance(self.logic, Table):
+            inputs = self._inputs(scope, evaluation)
+        elif cause.table is not None:
+            values, hits = cause.table
+            inputs = dict(zip(self.input_names, values, strict=True))
+        failed.result = DecisionResult(None, (EvaluatedDecision(self.id, self.name, inputs, hits, None),))
+        return failed
 
 
 def in_order(
@@ -185,7 +201,11 @@ def in_order(
         if step.bound or step.prefixed:
             scope = dict(base)
             bind(scope, step.bound, step.prefixed, values)
-        done = step.evaluate(scope, evaluation)
+        try:
+            done = step.evaluate(scope, evaluation)
+        except DecisionFailed as failed:
+            failed.result = failed.result._replace(evaluated=(*evaluated, *failed.result.evaluated))
+            raise
         values[step.id] = done.value
         evaluated.append(done)
     return evaluated
@@ -257,7 +277,13 @@ class Decision:
         if self.knowledge:
             self._make_functions(evaluation)
         scope, given = self._inputs(variables, evaluation)
-        evaluated = in_order(self.steps, scope, given, evaluation)
+        try:
+            evaluated = in_order(self.steps, scope, given, evaluation)
+        except DecisionFailed as failed:
+            failed.result = failed.result._replace(
+                noted=tuple(evaluation.noted), warnings=tuple(context.warnings[already:])
+            )
+            raise
         warnings = tuple(context.warnings[already:])
         return DecisionResult(evaluated[-1].value, tuple(evaluated), tuple(evaluation.noted), warnings)
 

@@ -27,7 +27,14 @@ MAX_NOTED: Final = 50
 
 
 class DecisionFailed(ConchError):
-    """A decision has no result; the text says where, what and why."""
+    """A decision has no result; the text says where, what and why.
+
+    `table` is what the table that failed saw and matched, null where none did. `result` is the DecisionResult as far
+    as it went, with the decision that failed as its last; null before a decision was begun.
+    """
+
+    table: tuple[tuple[Value, ...], tuple[Any, ...]] | None = None
+    result: Any = None
 
 
 class Unfit(Exception):

@@ -104,6 +104,9 @@ class Table:
         except Unfit as unfit:  # what an aggregator cannot take makes null (DMN 1.5, 10.3.2.10)
             evaluation.warn(self.policy_name, str(unfit))
             value = None
+        except DecisionFailed as failed:
+            failed.table = values, tuple(hits)
+            raise
         return TableResult(value, values, tuple(hits))
 
     def _input(self, column: Input, env: Env, evaluation: Evaluation) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.bpmn.spiff import Program
@@ -17,10 +19,10 @@ LIMITS = definitions(
 )
 
 
-def deciding(tier: str) -> Driven:
+def deciding(tier: str, **start: Any) -> Driven:
     diagram = Diagram().start().decide("choose_limit", "limit", "limit").end().path("started", "choose_limit", "ended")
     called = parse_decisions(LIMITS, "limits.dmn").decisions["limit"]
-    return Driven(Program(diagram.build(), decisions={"choose_limit": called}), {"tier": tier})
+    return Driven(Program(diagram.build(), decisions={"choose_limit": called}), {"tier": tier}, **start)
 
 
 def test_the_value_becomes_the_result_variable_and_the_reason_a_fact() -> None:
@@ -74,6 +76,42 @@ def test_a_decision_that_fails_is_an_incident_that_names_the_rules() -> None:
     (raised,) = driven.facts(IncidentRaised)
     assert raised.error_code == "DECISION_FAILED"
     assert "the rules 2 and 3 match, but the hit policy UNIQUE allows only one" in raised.message
+
+
+def test_a_decision_that_fails_tells_what_it_saw_and_which_rules_matched() -> None:
+    (made,) = deciding("none").facts(DecisionMade)
+    assert made.decision.chosen is None
+    assert made.decision.reason.startswith("failed: decision `limit`")
+    assert made.decision.details == {
+        "inputs": {"tier": "none"},
+        "rules": [{"row": 2, "id": "rule_2"}, {"row": 3, "id": "rule_3"}],
+        "required": {},
+        "failed": "limit",
+    }
+
+
+def test_a_required_decision_that_fails_is_named_after_those_before_it() -> None:
+    graph = definitions(
+        decision("early", literal("1 + 1")),
+        decision("broken", table(["early"], ["r"], [["2", "3"], ["> 1", "4"]]), ["Decision:early"]),
+        decision("answer", literal("broken"), ["Decision:broken"]),
+    )
+    decisions = parse_decisions(graph, "graph.dmn").decisions
+    diagram = Diagram().start().decide("decide", "answer", "answer").end().path("started", "decide", "ended")
+    driven = Driven(Program(diagram.build(), decisions={"decide": decisions["answer"]}), {})
+    (made,) = driven.facts(DecisionMade)
+    assert made.decision.name == "answer"
+    assert made.decision.details == {
+        "inputs": {"early": 2},
+        "rules": [{"row": 1, "id": "rule_1"}, {"row": 2, "id": "rule_2"}],
+        "required": {"early": {"inputs": {}, "rules": [], "value": 2}},
+        "failed": "broken",
+    }
+
+
+@pytest.mark.parametrize(("engine_version", "facts"), [("0.1.0", 0), ("0.2.0", 0), ("0.3.0", 1)])
+def test_an_instance_of_an_older_engine_tells_no_decision_that_failed(engine_version: str, facts: int) -> None:
+    assert len(deciding("none", engine_version=engine_version).facts(DecisionMade)) == facts
 
 
 GRAPH = definitions(
